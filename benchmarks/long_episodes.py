@@ -15,7 +15,6 @@ import argparse
 import json
 import multiprocessing
 import random
-import resource
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from engine_speed import machine
+from runner_memory import peak_mb
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.make import EngineConfig
@@ -32,7 +32,7 @@ from tempoloc_nb.formats.recordings import clips_of
 from tempoloc_nb.inference.found import Found
 from tempoloc_nb.inference.segment import LOG_PROMPT, LogOptions, find_events
 from tempoloc_nb.models.locate import ask_config
-from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, match_logs, read_true_logs, settled
+from tempoloc_nb.scoring.logs import LoggedEvent, match_logs, read_true_logs, settled
 from tempoloc_nb.video.files import Image, encode, probe, read
 
 LENIENT, STRICT = 0.5, 0.25  # s
@@ -78,8 +78,7 @@ def joined(clips: Sequence[Recording], minutes: float, seed: int, target: Path) 
 
 def counts(found: Found, truth: Sequence[LoggedEvent]) -> dict[str, float]:
     """What is found of the events of one recording."""
-    events = [LoggedEvent(e.boundary or 0.0, e.label, e.outcome or "unknown") for e in found.events]
-    log = EventLog(settled(events)).events
+    log = settled(LoggedEvent(e.boundary or 0.0, e.label, e.outcome or "unknown") for e in found.events)
     pairs = match_logs(log, truth, LENIENT).pairs
     return {
         "true": len(truth), "found": len(log),
@@ -97,7 +96,7 @@ def measure(recordings: Sequence[Recording], given: argparse.Namespace) -> dict[
     ask, engine = ask_config(given.model, **options), EngineConfig(given.backend)
     by_video, began = {r.video: r for r in recordings}, time.monotonic()
     each = find_events(clips_of(list(by_video), ()), ask, engine, LogOptions(window=given.window))
-    rows = [counts(found, by_video[Path(str(found.video))].truth) for found in each]
+    rows = [counts(found, by_video[found.path].truth) for found in each]
     total = {key: sum(row[key] for row in rows) for key in rows[0]}
     minutes = sum(probe(r.video).duration for r in recordings) / 60
     hits, named = total["within_0.25_s"], total["within_0.5_s"]
@@ -106,7 +105,7 @@ def measure(recordings: Sequence[Recording], given: argparse.Namespace) -> dict[
         "recall_0.25_s": hits / total["true"], "precision_0.25_s": hits / max(total["found"], 1),
         "mean_error_s": total["error_s"] / max(named, 1), "seconds": round(time.monotonic() - began, 1),
         "seconds_per_minute": (time.monotonic() - began) / minutes,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6,
+        "peak_mb": peak_mb(),
     }  # fmt: skip
 
 

@@ -45,7 +45,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import folder_or_nothing, sole_writer, write_json
 from tempoloc_nb.core.machine import cores, gpu_count
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.lab.sim.tasks import ClipFamily, families
+from tempoloc_nb.lab.sim.benchmark import APART_S
+from tempoloc_nb.lab.sim.tasks import ClipFamily, benchmark_name, families
 from tempoloc_nb.lab.tiny.frame_store import SCENE_SHARES
 from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.study.experiments import Experiment, committed, load_experiments
@@ -57,7 +58,6 @@ WATCHED = {"test": 100, "validation": 25, "gaps": 8, "detours": 24} | dict.fromk
 FEWER = {"stack-two-kinova3": 20, "pick-place-kinova3": 0}  # the validation split's
 LOCALIZED = {"gaps": 5, "detours": 5, "skills": 5} | dict.fromkeys(CHOSEN, 2)  # trials
 SLOW = {"stack-three": 2.0, "square": 2.0, "thread": 2.0}  # tasks whose clips take longer than others, about
-APART = 0.05  # s: boundaries that differ by more are of other clips
 SMALL = {"base": "lift", "sft": "stack-two", "gaps-sft": "push-panda", "test": "stack-three", "gaps": "push"}
 SMALL |= {"validation": "stack-three"}
 # Run in the simulator's environment, which has no torch.
@@ -73,11 +73,6 @@ print(simulate_clips(family, int(n), out, render=render == "videos", states=Fals
 WEIGHTS = re.compile(r"runs/sft(?:-seed(\d+))?/(?:model|steps/(\d+))")
 COMMAND = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
 FEW_SCENES = "import tempoloc_nb.lab.tiny.frame_store as store; store.SCENES_A_PART = 5; "
-
-
-def benchmark_name(split: str) -> str:
-    """The benchmark that has a split's clips."""
-    return "sim" if split == "test" else split
 
 
 def made_weights(model: str) -> bool:
@@ -149,7 +144,7 @@ def finish(folder: Path) -> str:
     told = f"{name}: {len(listed)} of {len(clips)} clips, {len(apart)} compared, {apart.count(0.0)} of them equal"
     told += f", boundaries at most {max(apart, default=0.0):.3f} s apart"
     print(told, flush=True)
-    if any(x > APART for x in apart):
+    if any(x > APART_S for x in apart):
         raise TempolocError(f"{told}: these are other clips than the shipped ones")
     write_manifest(folder / "manifest.jsonl", listed)
     return told

@@ -29,7 +29,7 @@ from ..scoring.answers import Answer, Status, parse_answer
 from ..scoring.logs import EventLog, LoggedEvent, name_key, settled
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import VideoInfo
-from ..video.windows import Window
+from ..video.windows import Window, check_window
 
 
 # %% auto #0
@@ -202,8 +202,7 @@ def find_boundaries(
     """
     labels = clips.clips[0].labels
     check_question(ask, labels)
-    if window is not None and not 0 < window < float("inf"):
-        raise TempolocError(f"window must be above 0 s, got {window:g}")
+    check_window(window)
     if window is not None and not load_prompt(ask.prompt).absent:
         why = f"in most windows most events do not happen, and prompt {ask.prompt} leaves no way to say so"
         raise TempolocError(f"{why}: choose one with absent = true, such as card-absent or tiny-absent")

@@ -29,7 +29,7 @@ from ..models.constraints import LONGEST_NAME, names_constraint
 from ..scoring.logs import name_key
 from ..scoring.phrases import words_of
 from ..video.files import Footage, VideoInfo
-from ..video.windows import recording_part
+from ..video.windows import check_window, recording_part
 
 NAME_PROMPT = "name-spans"
 Name = tuple[str, str]
@@ -86,8 +86,7 @@ class NameOptions:
     def __post_init__(self) -> None:
         for name in ("verbs", "objects"):
             object.__setattr__(self, name, _listed(getattr(self, name), name))
-        if self.window is not None and not 0 < self.window < float("inf"):
-            raise TempolocError(f"window must be above 0 s, got {self.window:g}")
+        check_window(self.window)
 
     def name(self, verb: str, thing: str) -> Name:
         """A verb and an object as they are allowed; raises `TempolocError` for others, and where there is no verb."""

@@ -27,7 +27,7 @@ from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log, settled
 from ..video.files import VideoInfo
-from ..video.windows import Window
+from ..video.windows import Window, check_window
 
 # %% auto #0
 __all__ = ['LOG_PROMPT', 'combine_logs', 'LogOptions', 'find_events']
@@ -114,8 +114,7 @@ class LogOptions:
     def __post_init__(self) -> None:
         if self.events:
             event_labels(self.events)
-        if self.window is not None and not 0 < self.window < float("inf"):
-            raise TempolocError(f"window must be above 0 s, got {self.window:g}")
+        check_window(self.window)
 
     def chosen(self, log: EventLog) -> tuple[list[LoggedEvent], list[str]]:
         """The events of a log that are kept, by time, and lines on what is not, with counts."""

@@ -20,7 +20,7 @@ from .files import Footage, FrameSource, Image, VideoInfo, VideoPart, upright
 from .pictures import open_video, pictures
 
 # %% auto #0
-__all__ = ['recording_part', 'Window', 'video_windows']
+__all__ = ['recording_part', 'Window', 'check_window', 'video_windows']
 
 # %% ../../nbs/15_video/12_windows.ipynb #02ff5bdd
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,12 @@ class Window:
     def length(self) -> float:
         """How long it is (s)."""
         return self.end - self.begin
+
+# %% ../../nbs/15_video/12_windows.ipynb #99b04788
+def check_window(length: float | None) -> None:
+    """Raise `TempolocError` for a window's length that is not above 0 s; None is none that was given."""
+    if length is not None and not 0 < length < math.inf:
+        raise TempolocError(f"window must be above 0 s, got {length:g}")
 
 # %% ../../nbs/15_video/12_windows.ipynb #c0236cde
 def video_windows(recording: Footage, info: VideoInfo, length: float, overlap: float) -> tuple[Window, ...]:

@@ -30,9 +30,9 @@ from .which_questions import thing_label, which_questions
 from ...scoring.logs import true_log
 
 # %% auto #0
-__all__ = ['SIGNAL_HZ', 'FEWER_VIDEOS', 'WHICH_CLIPS', 'estimate_instants', 'agreement', 'Signals', 'write_clip_signals',
-           'read_clip_signals', 'label_errors', 'shipped_videos', 'build_benchmark', 'pack_clips', 'write_logs',
-           'build_which']
+__all__ = ['SIGNAL_HZ', 'FEWER_VIDEOS', 'WHICH_CLIPS', 'APART_S', 'estimate_instants', 'agreement', 'Signals',
+           'write_clip_signals', 'read_clip_signals', 'label_errors', 'shipped_videos', 'build_benchmark', 'pack_clips',
+           'write_logs', 'build_which']
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #706be437
 def _knee(values: Floats) -> int:
@@ -250,7 +250,7 @@ def write_logs(path: str | Path, clips: Iterable[Clip]) -> None:
     write_jsonl(Path(path), rows)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #e3f9d47a
-_APART_S = 0.05  # as far as a processor's last digits move a boundary of one clip
+APART_S = 0.05  # as far as a processor's last digits move a boundary of one clip
 
 
 def _is_shipped(question: Clip, shipped: Mapping[str, Clip]) -> bool:
@@ -259,7 +259,7 @@ def _is_shipped(question: Clip, shipped: Mapping[str, Clip]) -> bool:
     if own is None or own.labels != question.labels or own.seed != question.seed:
         return not shipped
     pairs = ((a.boundary, b.boundary) for a, b in zip(own.events, question.events, strict=True))
-    return all(a == b or (a is not None and b is not None and abs(a - b) <= _APART_S) for a, b in pairs)
+    return all(a == b or (a is not None and b is not None and abs(a - b) <= APART_S) for a, b in pairs)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #bb493d67
 def build_which(
@@ -286,7 +286,8 @@ def build_which(
     ]  # fmt: skip
     path = data_dir() / "benchmarks" / split
     shipped = {q.clip: q for q in load_benchmark(split).clips} if path.is_dir() else {}
-    shown = [clip for clip in made if all(_is_shipped(q, shipped) for q in which_questions(clip))]
+    asked = {clip.clip: [*which_questions(clip)] for clip in made}
+    shown = [clip for clip in made if all(_is_shipped(q, shipped) for q in asked[clip.clip])]
     others = Counter(clip.task for clip in made if clip not in shown)
     summaries = [
         replace(s, clips=s.clips - others[s.family], failed={**s.failed, "is another clip than the shipped": n})
@@ -299,5 +300,5 @@ def build_which(
     episodes = [(clip, work / "episodes" / clip.task / f"{clip.seed:09d}.npz") for clip in shown]
     write_clip_signals(out / "signals.npz", episodes, "none")
     write_logs(out / "logs.jsonl.xz", shown)
-    write_manifest(out / "manifest.jsonl.xz", (question for clip in shown for question in which_questions(clip)))
+    write_manifest(out / "manifest.jsonl.xz", (question for clip in shown for question in asked[clip.clip]))
     return summaries

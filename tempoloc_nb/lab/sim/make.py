@@ -26,7 +26,7 @@ from .demonstration import SavedEpisode, load_episode, save_episode, simulate_ep
 from .episode import EpisodeFailed
 from .render import choose_gl, in_order, process_pool, render_job, save_mujoco
 from .scene import environment_options
-from .tasks import ROBOTS, SCRIPTS, ClipFamily
+from .tasks import ROBOTS, SCRIPTS, ClipFamily, benchmark_name
 from .which import simulate_which
 from .which_questions import which_clip
 
@@ -137,7 +137,7 @@ def known_seeds(family: ClipFamily) -> dict[int, int]:
 
     Whether a seed succeeds depends on the processor, in its last digits: counted anew, others would get these numbers.
     """
-    name = "sim" if family.split == "test" else family.split
+    name = benchmark_name(family.split)
     if not (data_dir() / "benchmarks" / name).is_dir():
         return {}
     found = dict[int, int]()

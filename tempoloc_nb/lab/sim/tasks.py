@@ -19,7 +19,7 @@ from .motion import Timing
 
 # %% auto #0
 __all__ = ['VIEWS', 'GRIPPERS', 'SCRIPTS', 'THINGS', 'ROBOTS', 'SEEDS', 'Bin', 'Script', 'View', 'Fingers', 'Thing',
-           'with_starts', 'is_start', 'ClipFamily', 'families', 'find_families']
+           'with_starts', 'is_start', 'ClipFamily', 'benchmark_name', 'families', 'find_families']
 
 # %% ../../../nbs/95_lab_sim/20_tasks.ipynb #ab734a83
 @dataclass(frozen=True, slots=True)
@@ -173,6 +173,11 @@ class ClipFamily:
     def seeds(self) -> range:
         """The seeds that belong to this family."""
         return range(self.first_seed, self.first_seed + SEEDS)
+
+# %% ../../../nbs/95_lab_sim/20_tasks.ipynb #8d3764cf
+def benchmark_name(split: str) -> str:
+    """The benchmark that has a split's clips."""
+    return "sim" if split == "test" else split
 
 # %% ../../../nbs/95_lab_sim/20_tasks.ipynb #59db22dd
 def families() -> tuple[ClipFamily, ...]:
