@@ -8,6 +8,7 @@ import contextlib
 import faulthandler
 import gc
 import hashlib
+import json
 import os
 import random
 import re
@@ -231,7 +232,7 @@ class Case:
             self.fault("manners", f"ended by {signal.Signals(-status).name}")
         elif status >= 0 and status not in STATUSES:
             self.fault("manners", f"status {status}")
-        if (lines := len(outcome.err.splitlines())) > MOST_LINES:
+        if (lines := len(outcome.err.splitlines())) > MOST_LINES and not is_json(outcome.err):
             self.fault("manners", f"{lines} lines on stderr")
         if status == 1 and not says:
             self.fault("manners", f"status 1 without a line: {outcome.err[:200]!r}")
@@ -248,6 +249,15 @@ class Case:
                 left = ".part" in Path(name).name and not any(fnmatch(name, pattern) for pattern in kept)
                 if left and not name.startswith(("tmp/", "home/")):
                     self.fault("manners", f"left {name} half written")
+
+
+def is_json(text: str) -> bool:
+    """Whether all of it is one report: `--json` prints it to stderr where stdout has a figure."""
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def shown(argv: Sequence[str]) -> str:

@@ -172,9 +172,13 @@ def table(records: list[dict[str, Any]]) -> str:
 
 
 def tell(records: list[dict[str, Any]], seed: str) -> int:
+    """Print the table, what was not tried, and last, where the end of a long output is all that is kept, each fault."""
     bad = [r for r in records if r["faults"]]
     if detailed := os.environ.get("HOSTILE_RECORD"):
         Path(detailed).write_text("".join(json.dumps(r) + "\n" for r in records))
+    print(table(records) + "\n")
+    for name, reason in skipped().items():
+        print(f"not tried: {name}: {reason}")
     for record in sorted(bad, key=lambda r: r["number"])[:SHOWN]:
         number = record["number"]
         print(f"\nHOSTILE_SEED={seed} HOSTILE_TRIES={record['tries']} HOSTILE_ONLY={number} make test-hostile")
@@ -184,7 +188,6 @@ def tell(records: list[dict[str, Any]], seed: str) -> int:
             print(f"  {counter}: {text[:400]}")
     if len(bad) > SHOWN:
         print(f"\nand {len(bad) - SHOWN} more tries with faults")
-    print("\n" + table(records))
     commands = sum(len(r["ends"]) for r in records)
     print(f"\n{len(records)} tries, {commands} commands run, seed {seed}: {len(bad)} tries with faults")
     return len(bad)
@@ -218,8 +221,6 @@ def main() -> int:
         server.wait()
         shutil.rmtree(work, ignore_errors=True)
     bad = tell([r | {"tries": tries} for r in records], seed)
-    for name, reason in skipped().items():
-        print(f"not tried: {name}: {reason}")
     print(f"{time.monotonic() - began:.0f} s")
     if only is None and len(records) < len(jobs):
         print(f"{len(jobs) - len(records)} tries were not made: a worker died")

@@ -60,6 +60,10 @@ def chatter(argv: list[str]) -> None:
     print("tempoloc: a line\n" * 40, file=sys.stderr)
 
 
+def report(argv: list[str]) -> None:
+    print(json.dumps(list(range(40)), indent=2), file=sys.stderr)
+
+
 def hang(argv: list[str]) -> None:
     time.sleep(60)
 
@@ -95,7 +99,7 @@ def case(tmp_path: Path) -> hostile.Case:
         (replace_link, {"overwritten"}), (leak, {"leaked"}), (leak_part_into_file, {"leaked"}),
         (odd_status, {"manners"}), (silent, {"manners"}), (chatter, {"manners"}), (hang, {"manners"}),
         (die, {"manners"}), (half, {"manners"}),
-        (good, set()),
+        (good, set()), (report, set()),
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_counted(
