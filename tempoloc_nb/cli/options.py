@@ -84,6 +84,7 @@ _PANELS |= {"Push": OUTPUT}
 _PANELS |= {"GripperFile": SIGNAL}
 _PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
 _PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
+_PANELS["crops"] = SAMPLING
 
 # %% ../../nbs/90_cli/20_options.ipynb #b1ef94e3
 def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = _PANELS) -> inspect.Parameter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from ..clips.manifest import Clip, Clips
 from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
-from .run import Asking, check_engine, check_record, complete_request, opened_store
+from .run import Asking, by_crop, check_engine, check_record, complete_request, opened_store
 from .store import MemoryStore
 from ..models.ask import AskConfig
 from ..models.locate import find_model, model_title
@@ -172,6 +173,18 @@ def _answers(
         parts = _Parts(search, infos, search.plan(clips.only(infos), infos))
         yield from _ask(parts, run, progress, say)
 
+# %% ../../nbs/45_inference/04_asking.ipynb #49e2508a
+def _joined(parts: Sequence[Part]) -> list[Part]:
+    """A part for each question: the trials that saw crops of their own come together again."""
+    by_name: dict[str, list[Part]] = {}
+    for request, answer in parts:
+        by_name.setdefault(request.clip, []).append((request, answer))
+    joined = list[Part]()
+    for own in by_name.values():
+        rows = [row for _, answer in own if not isinstance(answer, str) for row in answer]
+        joined.append((own[0][0], sorted(rows, key=lambda row: row["trial"]) or own[0][1]))
+    return joined
+
 # %% ../../nbs/45_inference/04_asking.ipynb #29de3439
 class _Parts:
     """The answers to a search's requests, put together as soon as those about one clip are all there."""
@@ -179,7 +192,8 @@ class _Parts:
     def __init__(
         self, search: Search, infos: Mapping[str, VideoInfo], planned: Mapping[str, Sequence[Request]]
     ) -> None:
-        self.search, self.infos, self.planned = search, infos, planned
+        self.search, self.infos = search, infos
+        self.planned = {clip: [r for plan in each for r in by_crop(plan, search.ask)] for clip, each in planned.items()}
         self.owner = {request.clip: clip for clip, requests in planned.items() for request in requests}
         self.parts: dict[str, list[Part]] = {clip: [] for clip in planned}
 
@@ -188,7 +202,7 @@ class _Parts:
         clip = self.owner[request.clip]
         self.parts[clip].append((request, answer))
         if len(self.parts[clip]) == len(self.planned[clip]):
-            yield self.search.found(clip, self.infos[clip], self.parts.pop(clip))
+            yield self.search.found(clip, self.infos[clip], _joined(self.parts.pop(clip)))
 
 # %% ../../nbs/45_inference/04_asking.ipynb #a999dd48
 _PATIENCE = 15.0  # seconds without a word, where there is no progress bar
@@ -209,19 +223,22 @@ def _ask(parts: _Parts, run: Asking, progress: bool, say: Callable[[str], None])
             yield from parts.take(request, [have[t] for t in request.trials])
         else:
             left.append(request)
-    count, total, trials = len(left), len(parts.owner), search.ask.trials
+    open_ = Counter(request.clip for request in left)
+    count, total, trials, done = len(open_), len(parts.owner), search.ask.trials, 0
     if count < total:
         say(f"{total - count} of {counted(total, unit)} are answered already")
     if left:
         say(f"asking {run.backend.model} about {counted(count, unit)}, {counted(trials, 'trial')} each")
     last = time.monotonic()
     with tqdm(total=count, unit=unit, disable=not progress, file=sys.stderr) as bar:
-        for done, (request, new) in enumerate(run.answers(left), 1):
+        for request, new in run.answers(left):
             have = rows[request.id]
             have.update((row["trial"], row) for row in new)
             answer = [have[t] for t in range(trials) if t in have] if new else run.failed[-1][1]
             yield from parts.take(request, answer)
-            bar.update()
+            open_[request.clip] -= 1
+            done += not open_[request.clip]
+            bar.update(not open_[request.clip])
             if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
                 say(f"{done} of {count} {unit}s answered")

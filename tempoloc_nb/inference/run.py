@@ -37,7 +37,7 @@ from ..video.files import Footage, FrameSource, probe
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['plan_requests', 'complete_request', 'request_id', 'asked_form', 'RunSummary', 'Asking', 'opened_store',
+__all__ = ['plan_requests', 'by_crop', 'complete_request', 'request_id', 'asked_form', 'RunSummary', 'Asking', 'opened_store',
            'forget_answers', 'check_record', 'answer_clips', 'check_question', 'check_engine']
 
 # %% ../../nbs/45_inference/20_run.ipynb #6740572f
@@ -51,6 +51,13 @@ def plan_requests(
         for c in clips.clips
         if c.clip in videos
     ]
+
+# %% ../../nbs/45_inference/20_run.ipynb #970a4874
+def by_crop(request: Request, ask: AskConfig) -> list[Request]:
+    """The request, or, if trials see crops of their own, one for each of its trials."""
+    if not ask.crops:
+        return [request]
+    return [replace(request, view=replace(request.view, crop=t), trials=(t,)) for t in request.trials]
 
 # %% ../../nbs/45_inference/20_run.ipynb #96518f7d
 def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
@@ -75,7 +82,7 @@ def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling
     asked = {
         "video": _content(request.video),
         "prompt": [request.prompt.system, request.prompt.question(request.labels)],
-        "fps": request.fps, "view": asdict(request.view), "sampling": asdict(sampling), "backend": dict(settings),
+        "fps": request.fps, "view": request.view.record(), "sampling": asdict(sampling), "backend": dict(settings),
         "clip": request.clip,
     }  # fmt: skip
     if request.constraint is not None:
@@ -316,12 +323,12 @@ def answer_clips(
     if check and videos and not isinstance(engine, BaselineBackend):
         _tell_controls(replace(clips, footage=videos), ask, engine)
     lack = engine.lack if isinstance(engine, BaselineBackend) else "video"
-    planned = plan_requests(clips, videos, ask, labels)
+    planned = [each for request in plan_requests(clips, videos, ask, labels) for each in by_crop(request, ask)]
     total = sum(len(r.trials) for r in planned)
     with opened_store(out, _record(clips, engine, ask, labels or {}, total, shard)) as store:
         run = Asking(engine, ask, store, frozenset(labels or ()))
         _ask_all(run, store, planned, total, progress)
-    return RunSummary(out, store.written, run.kept, tuple(run.failed), missing, lack)
+    return RunSummary(out, store.written, run.kept, tuple(dict.fromkeys(run.failed)), missing, lack)
 
 # %% ../../nbs/45_inference/20_run.ipynb #rUn00001
 def _record(

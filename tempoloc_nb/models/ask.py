@@ -178,6 +178,7 @@ class AskConfig:
     structured: Annotated[Structure | None, Doc("regex or json: answers in this form, and no other.")] = None
     think: Annotated[bool | None, Doc("With --structured regex: thinking may come before.")] = None
     trials: Annotated[int, Ge(1), Doc("Answers per clip.")] = 1
+    crops: Annotated[bool, Doc("From the second trial on, each sees another crop of the frames.")] = False
 
     def __post_init__(self) -> None:
         for name in ("fps", "total_pixels"):
@@ -210,8 +211,8 @@ class AskConfig:
         """What determines the answers besides the model, as the record of a run has it: the prompt by its texts."""
         held = {"constraint": {"kind": self.structured, "think": self.reasons}} if self.structured else {}
         return {
-            "fps": self.fps, "view": asdict(self.view), "prompt": load_prompt(self.prompt).texts(),
-            "sampling": asdict(self.sampling), **held,
+            "fps": self.fps, "view": self.view.record(), "prompt": load_prompt(self.prompt).texts(),
+            "sampling": asdict(self.sampling), **held, **({"crops": True} if self.crops else {}),
         }  # fmt: skip
 
 # %% ../../nbs/30_models/08_ask.ipynb #a5c0000f

@@ -67,9 +67,10 @@ class Experiment:
         """The experiment as the records of its predictions have it."""
         ask = self.ask
         return {
-            "name": self.name, "model": ask.model, "title": self.title, "fps": ask.fps, "view": asdict(ask.view),
+            "name": self.name, "model": ask.model, "title": self.title, "fps": ask.fps, "view": ask.view.record(),
             "prompt": ask.prompt, "sampling": asdict(ask.sampling), "trials": ask.trials, "swapped": self.swapped,
             "clips_per_task": self.clips_per_task, "benchmark": self.benchmark, "constraint": ask.structured,
+            **({"crops": True} if ask.crops else {}),
         }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -25,8 +25,8 @@ from .files import Footage, Image, decode, probe, read, sample_indices
 from .stamp import BASE_BORDER, StampStyle, Stamps, stamp_style, write_stamps, written_times
 
 # %% auto #0
-__all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs',
-           'clip_inputs', 'pixel_limits', 'strip_frames', 'contact_sheet', 'jpeg', 'Mark', 'draw_timeline']
+__all__ = ['Content', 'GREY', 'View', 'PixelLimits', 'frame_pixels', 'is_qwen3', 'fitting_coefficient', 'ClipInputs', 'crop_box',
+           'enlarge', 'clip_inputs', 'pixel_limits', 'strip_frames', 'contact_sheet', 'jpeg', 'Mark', 'draw_timeline']
 
 # %% ../../nbs/15_video/50_view.ipynb #81dcdeb4
 Content = Literal["video", "blank", "shuffled"]
@@ -40,7 +40,8 @@ class View:
     temporal patch; "alternate" each frame's time in the left and in the right half in turn, as NVIDIA's tool does;
     "empty" adds the black border and writes nothing; "none" leaves the frame as it is.
     `shift` (s) is added to what is written. `content`: the "video"; "blank", grey frames; or "shuffled", the frames in
-    an order drawn from `seed`. Stamps keep their place and order.
+    an order drawn from `seed`. Stamps keep their place and order. `crop` is 0 for whole frames, else the number of a
+    crop (`crop_box`), enlarged to the frame's size.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -52,6 +53,7 @@ class View:
     ] = 0.0
     content: Annotated[Content, Doc("What the frames show: video, blank or shuffled.")] = "video"
     seed: int = 0
+    crop: Annotated[int, Ge(0)] = 0
 
     def __post_init__(self) -> None:
         if self.stamps not in (*get_args(Stamps), "empty"):
@@ -60,6 +62,12 @@ class View:
             raise unknown("content", self.content, get_args(Content))
         if not (math.isfinite(self.shift) and self.shift >= 0):
             raise TempolocError(f"stamps are shifted by 0 s or more, not by {self.shift}")
+        if self.crop < 0:
+            raise TempolocError(f"crops are numbered from 1, and 0 is the whole frame: {self.crop} is neither")
+
+    def record(self) -> dict[str, Any]:
+        """The view as records of runs have it: `crop` only where there is one."""
+        return {k: v for k, v in asdict(self).items() if k != "crop" or v}
 
 
 GREY = 128  # what a blank video shows
@@ -129,6 +137,32 @@ class ClipInputs:
         """Seconds that a temporal patch spans."""
         return FRAMES_PER_TOKEN / self.fps
 
+# %% ../../nbs/15_video/50_view.ipynb #ce7ff23c
+_CROPPED = 0.94  # share of the width, and of the height
+
+
+def _halton(number: int, base: int) -> float:
+    """The `number`-th term (from 1) of van der Corput's sequence in a base, 0 to 1: a coordinate of Halton's points."""
+    share, value = 1.0, 0.0
+    while number:
+        share /= base
+        value += share * (number % base)
+        number //= base
+    return value
+
+
+def crop_box(width: int, height: int, number: int) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom (pixels) of the crop with this `number`, from 1 on."""
+    left, top = ((1 - _CROPPED) * side * _halton(number, base) for side, base in ((width, 2), (height, 3)))
+    return left, top, left + _CROPPED * width, top + _CROPPED * height
+
+
+def enlarge(frames: Image, box: tuple[float, float, float, float]) -> None:
+    """Put what frames (n, H, W, 3) show within a `box` in their place, bicubically resized."""
+    height, width = frames.shape[1:3]
+    for frame in frames:
+        frame[:] = Picture.fromarray(frame).resize((width, height), Picture.Resampling.BICUBIC, box=box)
+
 # %% ../../nbs/15_video/50_view.ipynb #ad2092a8
 def clip_inputs(
     video: Footage | str, processor: Any, fps: float | None, view: View | None = None, total_pixels: int | None = None
@@ -153,6 +187,8 @@ def clip_inputs(
     frames, borders = images[:, : info.height], images[:, info.height :]
     reached = read(video, fps, info, out=frames[:sampled]).fps
     frames[sampled:] = frames[sampled - 1]
+    if view.crop:
+        enlarge(frames, crop_box(info.width, info.height, view.crop))
     if view.content == "blank":
         frames[:] = GREY
     elif view.content == "shuffled":

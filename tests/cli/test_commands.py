@@ -208,7 +208,7 @@ def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
 
 
 def test_find_has_few_options() -> None:
-    assert len(COMMANDS["find",].params) <= 29
+    assert len(COMMANDS["find",].params) <= 30
     assert find.find.__doc__
 
 

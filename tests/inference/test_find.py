@@ -18,9 +18,10 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.formats.recordings import _video_files, localize
+from tempoloc_nb.formats.recordings import _video_files, clips_of, localize
+from tempoloc_nb.inference.find import find_boundaries
 from tempoloc_nb.inference.found import Found, FoundEvent
-from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.locate import get_model
 from tempoloc_nb.video.files import encode
 
@@ -57,6 +58,31 @@ def test_the_boundary_is_the_median_and_the_confidence_the_share_that_agrees() -
     assert [e.status for e in found.events] == ["ok", "ok"]
     assert found.texts == (answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0))
     assert (found.text, found.model, found.video) == (answer(1.0, 3.0), "fake-model", VIDEO)
+
+
+def test_trials_that_see_crops_are_combined_like_others(tmp_path: Path) -> None:
+    engine, lines = Says([answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0)]), list[str]()
+    clips, ask = clips_of([VIDEO], EVENTS), AskConfig(prompt="tiny", trials=3)
+    keep = tmp_path / "kept.jsonl"
+    whole, cropped = (
+        next(iter(find_boundaries(clips, each, engine, keep=at, say=lines.append)))
+        for each, at in ((ask, None), (replace(ask, crops=True), keep))
+    )
+    assert cropped == whole
+    assert lines[-1] == "asking fake-model about 1 video, 3 trials each"
+    (again,) = find_boundaries(clips, replace(ask, crops=True), Says([]), keep=keep)
+    assert again == cropped
+
+
+def test_where_a_crop_gets_no_answer_the_others_count() -> None:
+    class Deaf(Says):
+        def said(self, request: Request, trial: int) -> str | TempolocError:
+            return TempolocError("out of memory") if request.view.crop == 1 else super().said(request, trial)
+
+    (found,) = find_boundaries(
+        clips_of([VIDEO], EVENTS), AskConfig(prompt="tiny", trials=3, crops=True), Deaf([answer(1.0, 3.0)])
+    )
+    assert (found.boundaries, len(found.texts), found.error) == ((1.0, 3.0), 2, "")
 
 
 def test_a_listed_models_confidence_is_calibrated() -> None:

@@ -90,6 +90,28 @@ def test_failures_are_kept_apart_and_asked_again(tmp_path: Path) -> None:
     assert not errors.exists()
 
 
+def test_with_crops_each_trial_is_a_question_of_its_own(tmp_path: Path) -> None:
+    out, bad = tmp_path / "p.jsonl", FEW.clips[1].clip
+    first = Truthful([bad])
+    summary = run_backend(first, FEW, out, fps=8, trials=3, crops=True)
+    assert (summary.written, summary.failed) == (9, ((bad, f"{bad}: no good"),))
+    assert {(r.view.crop, r.trials) for r in first.asked} == {(t, (t,)) for t in range(3)}
+    again = Truthful()
+    assert run_backend(again, FEW, out, fps=8, trials=4, crops=True).written == 7
+    assert sorted((r.clip == bad, r.view.crop) for r in again.asked) == [(False, 3)] * 3 + [(True, t) for t in range(4)]
+    assert len({row["request_id"] for row in rows(out)}) == len(rows(out)) == 16
+    assert (evaluate([out], FEW, resamples=50).estimate("mae_s").value or 0) < 0.01
+    with pytest.raises(TempolocError, match=r"other settings \(crops\)"):
+        run_backend(Truthful(), FEW, out, fps=8, trials=4)
+
+
+def test_the_first_trial_is_the_same_with_crops_and_without(tmp_path: Path) -> None:
+    outs = [tmp_path / "whole.jsonl", tmp_path / "crops.jsonl"]
+    for out, crops in zip(outs, (False, True), strict=True):
+        run_backend(Truthful(), FEW, out, fps=8, crops=crops)
+    assert keys(outs[0]) == keys(outs[1])
+
+
 def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "p.jsonl"
     run_backend(Truthful(), FEW, out, fps=8)

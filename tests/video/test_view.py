@@ -14,7 +14,16 @@ from video_clips import broken_files, write_clip
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.video.budget import _qwen25_budget, qwen3_budget
-from tempoloc_nb.video.view import Mark, View, clip_inputs, draw_timeline, fitting_coefficient, frame_pixels
+from tempoloc_nb.video.view import (
+    Mark,
+    View,
+    clip_inputs,
+    crop_box,
+    draw_timeline,
+    enlarge,
+    fitting_coefficient,
+    frame_pixels,
+)
 
 
 def small(longest: int = 112 * 140) -> Any:
@@ -65,6 +74,36 @@ def test_the_stamp_is_one_row_of_tokens_that_nothing_else_reaches(clip: Path) ->
     moved = (scene - late).abs()
     assert float(moved[:, 4].amax()) > 0.5
     assert float(moved[:, :4, :, 0].max()) < 1e-6
+
+
+def test_a_crop_fills_the_frame_and_leaves_its_stamp_and_time(clip: Path) -> None:
+    whole, *crops = (clip_inputs(clip, small(), 8, View(crop=k)) for k in range(4))
+    for k, crop in enumerate(crops):
+        assert crop.times == whole.times
+        assert np.array_equal(crop.images[:, 256:], whole.images[:, 256:])
+        others = [whole, *crops[:k]]
+        assert not any(np.array_equal(crop.images[:, :256], other.images[:, :256]) for other in others)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 1000])
+def test_a_crops_pixels_come_from_its_box(number: int) -> None:
+    height, width = 120, 160
+    across, down = np.meshgrid(np.arange(width), np.arange(height))
+    frames = np.stack([across, down, across], axis=-1)[None].astype(np.uint8)
+    left, top, right, bottom = crop_box(width, height, number)
+    assert 0 <= left < right <= width
+    assert 0 <= top < bottom <= height
+    enlarge(frames, (left, top, right, bottom))
+    middle = slice(10, -10)  # at its edges a filter sees less
+    x = left + (np.arange(width) + 0.5) * (right - left) / width - 0.5
+    y = top + (np.arange(height) + 0.5) * (bottom - top) / height - 0.5
+    assert np.abs(frames[0, 60, middle, 0] - x[middle]).max() <= 1
+    assert np.abs(frames[0, middle, 80, 1] - y[middle]).max() <= 1
+
+
+def test_crops_are_numbered_from_one() -> None:
+    with pytest.raises(TempolocError, match="crops are numbered from 1, and 0 is the whole frame: -1 is neither"):
+        View(crop=-1)
 
 
 def test_views_take_away_what_they_say(clip: Path) -> None:
