@@ -8,7 +8,7 @@ if [ ! -f $L/done/tree ]; then
  cp -r tempoloc_nb data benchmarks pyproject.toml settings.ini $L/code/ && touch $L/done/tree; fi
 for K in $HERE/.carry*/; do
  [ -d "$K" ] || continue
- [ -f $K/runner.py ] && cp $K/*.py $K/*.sh $L/ 2>/dev/null
+ [ -f $K/runner.py ] && cp $K/*.py $K/*.sh $K/*.txt $L/ 2>/dev/null
  for f in $K/*.tar.xz; do
   [ -f "$f" ] || continue; n=$(basename $f .tar.xz); [ -f $L/done/$n ] && continue
   case $n in core) d=site;; av) d=avtmp;; rs*) d=rs;; states*) d=states;; val*) d=valtmp;; init*) d=init;; code) d=code;; *) d=in;; esac
@@ -24,7 +24,7 @@ E
 . ./env.sh
 [ -f stub/av/__init__.py ] || (mkdir -p stub/av && cp avstub.py stub/av/__init__.py)
 say "unpacked: $(ls done | tr '\n' ' ')"
-need="core rs1 rs2 states states2 states3 states4 states5 $NEED"
+need="$(cat need.txt) $NEED"
 ok=1; for n in $need; do [ -f done/$n ] || ok=0; done
 alive() { [ -f runner.pid ] && kill -0 $(cat runner.pid) 2>/dev/null && ! grep -q "^State:.*Z" /proc/$(cat runner.pid)/status; }
 if [ $ok = 1 ] && ! alive && [ ! -f done/all ]; then

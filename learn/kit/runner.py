@@ -57,9 +57,35 @@ def step_sim():
 MAIN = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
 FEW = "import tempoloc_nb.lab.tiny.frame_store as f; f.SCENES_A_PART = 5; f.SCENE_SHARES = {'lift': 1.0}; f.scene_jobs.__defaults__ = ('Panda', f.SCENE_SHARES); " if DRY else ""
 
+# Parts in a drawn order, scenes first: what is rendered when time or room is over is a fair share of every family.
+DRAWN = "import random, tempoloc_nb.lab.tiny.frame_store as g; make = g.make_parts; g.episode_jobs.__defaults__ = (4, 0, 1); g.make_parts = lambda jobs, *a, **k: make(sorted(jobs, key=lambda j: (bool(j.episodes), random.Random(str(j.part)).random())), *a, **k); "
+STORE_S = int(os.environ.get("STORE_S", 330))  # s
+
+def room_gb():
+    """GB that the store may have: a copy on each GPU beside the training, and for a while one a training in memory, beside /dev/shm's."""
+    if DRY: return float(os.environ.get("ROOM_GB", 1))
+    gpu = int(subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split()[0]) / 1024
+    free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) / 2**20
+    limit = Path("/sys/fs/cgroup/memory.max")
+    if limit.exists() and limit.read_text().strip().isdigit(): free = min(free, int(limit.read_text()) / 2**30)
+    return min(gpu - 36, 0.7 * free / (1 + SEEDS), float(os.environ.get("ROOM_GB", 70)))
+
+def stored_gb(): return sum(p.stat().st_size for p in STORE.glob("*.npz")) / 2**30
+
+def store_within():
+    """Render until all is there, or time or room is over; returns the process's status, 0 if it was ended here."""
+    room, began, p = room_gb(), time.time(), step_store(); say(f"store: {room:.1f} GB of room, {STORE_S} s")
+    while p.poll() is None:
+        time.sleep(1)
+        if time.time() - began > STORE_S or stored_gb() > room - 1:
+            os.killpg(p.pid, signal.SIGKILL); p.wait()
+            [q.unlink() for q in STORE.iterdir() if q.suffix != ".npz" or ".part" in q.name]
+            say(f"rendering ended after {time.time() - began:.0f} s with {stored_gb():.1f} GB"); return 0
+    return p.returncode
+
 def step_store():
     roots = sorted(p.parent for p in (L / "states").glob("*/episodes"))
-    return start([PY, "-c", FEW + MAIN, "tiny", "prepare", *roots, "-o", STORE, "--scenes", SCENES, "--which-scenes", WHICH, "--looks", LOOKS, "--workers", CORES], "store.log")
+    return start([PY, "-c", FEW + DRAWN + MAIN, "tiny", "prepare", *roots, "-o", STORE, "--scenes", SCENES, "--which-scenes", WHICH, "--looks", LOOKS, "--workers", CORES], "store.log")
 
 def plan(steps, out, name):
     text = (L / "code/data/training/reads.toml").read_text()
@@ -84,7 +110,7 @@ def train(seed, steps, gpu):
     share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
     every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 30 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 60 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
@@ -194,9 +220,12 @@ def wait(name, make, log):
 if __name__ == "__main__":
     end_orphans()
     say(f"cores {CORES}, GPUs {GPUS}, seeds {SEEDS}, looks {LOOKS}, training ends at {TRAIN_END} s")
-    if os.environ.get("SIM") != "0": wait("simulated", step_sim, "sim.log")
+    if os.environ.get("SIM", "0") != "0": wait("simulated", step_sim, "sim.log")
     wait("models", step_models, "models.log")
-    wait("stored", step_store, "store.log")
+    if not done("stored"):
+        began = time.time(); code = store_within(); say("stored ended with", code, "\n" + tail("store.log", 3))
+        if code: sys.exit("stored failed")
+        finish("stored", began)
     say(subprocess.run(["du", "-sm", str(STORE)], capture_output=True, text=True).stdout.strip(), len(list(STORE.glob("*.npz"))), "parts")
     if EXTRAS and not done("extras"):
         e = dict(LEASE_EXTRAS_END=TRAIN_END - 90, TRAIN_CORES=TRAIN_CORES, ALL_CORES=CORES)
