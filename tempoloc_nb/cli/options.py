@@ -83,8 +83,8 @@ _PANELS = {"View": SHOWN, "Sampling": SAMPLING, "EngineConfig": ENGINE, "Choice"
 _PANELS |= {"Push": OUTPUT}
 _PANELS |= {"GripperFile": SIGNAL}
 _PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
-_PANELS |= {"fps": SHOWN, "total_pixels": SHOWN, "trials": SAMPLING, "structured": SAMPLING, "think": SAMPLING}
-_PANELS["crops"] = SAMPLING
+_PANELS |= dict.fromkeys(("fps", "total_pixels"), SHOWN)
+_PANELS |= dict.fromkeys(("trials", "crops", "structured", "think"), SAMPLING)
 
 # %% ../../nbs/90_cli/20_options.ipynb #b1ef94e3
 def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = _PANELS) -> inspect.Parameter:

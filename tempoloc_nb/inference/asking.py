@@ -237,8 +237,9 @@ def _ask(parts: _Parts, run: Asking, progress: bool, say: Callable[[str], None])
             answer = [have[t] for t in range(trials) if t in have] if new else run.failed[-1][1]
             yield from parts.take(request, answer)
             open_[request.clip] -= 1
-            done += not open_[request.clip]
-            bar.update(not open_[request.clip])
+            ended = not open_[request.clip]  # of all its crops
+            done += ended
+            bar.update(ended)
             if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
                 say(f"{done} of {count} {unit}s answered")

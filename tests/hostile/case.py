@@ -213,7 +213,7 @@ class Case:
             # what a check finds is its output
             findings = argv[:2] == ["sft", "check"] or argv[:1] == ["check-labels"]
             says = "tempoloc: " in outcome.err or (findings and "\n" in outcome.out)
-            self._judge_end(outcome, says)
+            self._judge_end(outcome, says, report="--json" in argv and is_json(outcome.err))
 
     def _judge_output(self, out: str, err: str) -> None:
         if found := BARE.search(err) or re.search(r"Traceback \(most recent call last\)", out):
@@ -224,7 +224,7 @@ class Case:
             if ESCAPE in text:
                 self.fault("manners", f"{name} has a terminal's escape sequence as it came")
 
-    def _judge_end(self, outcome: Outcome, says: bool) -> None:
+    def _judge_end(self, outcome: Outcome, says: bool, report: bool) -> None:
         status = outcome.status
         if status is None:
             self.fault("manners", f"hung for {outcome.seconds:.0f} s")
@@ -232,7 +232,7 @@ class Case:
             self.fault("manners", f"ended by {signal.Signals(-status).name}")
         elif status >= 0 and status not in STATUSES:
             self.fault("manners", f"status {status}")
-        if (lines := len(outcome.err.splitlines())) > MOST_LINES and not is_json(outcome.err):
+        if (lines := len(outcome.err.splitlines())) > MOST_LINES and not report:
             self.fault("manners", f"{lines} lines on stderr")
         if status == 1 and not says:
             self.fault("manners", f"status 1 without a line: {outcome.err[:200]!r}")
@@ -252,7 +252,7 @@ class Case:
 
 
 def is_json(text: str) -> bool:
-    """Whether all of it is one report: `--json` prints it to stderr where stdout has a figure."""
+    """Whether all of it is one value: the report that `--json` prints to stderr where stdout has a figure."""
     try:
         json.loads(text)
     except ValueError:

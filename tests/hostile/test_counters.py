@@ -99,7 +99,7 @@ def case(tmp_path: Path) -> hostile.Case:
         (replace_link, {"overwritten"}), (leak, {"leaked"}), (leak_part_into_file, {"leaked"}),
         (odd_status, {"manners"}), (silent, {"manners"}), (chatter, {"manners"}), (hang, {"manners"}),
         (die, {"manners"}), (half, {"manners"}),
-        (good, set()), (report, set()),
+        (good, set()), (report, {"manners"}),
     ],
 )  # fmt: skip
 def test_a_planted_fault_is_counted(
@@ -108,6 +108,12 @@ def test_a_planted_fault_is_counted(
     monkeypatch.setattr(hostile, "command_line", planted)
     case.run("planted", limit=1.0 if planted is hang else 60.0)
     assert {counter for counter, _ in case.faults} == counters
+
+
+def test_a_report_that_was_asked_for_is_no_chatter(case: hostile.Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile, "command_line", report)
+    case.run("planted", "--json")
+    assert not case.faults
 
 
 def test_a_video_that_the_harness_left_open_does_not_hang_a_command(
