@@ -264,6 +264,18 @@ def ends_at(number: int, then: Callable[[FakeServer], None] = lambda server: Non
     return wild
 
 
+def together(count: int) -> Callable[[Any, Any], bool]:
+    """Lets a server answer the first so many requests only when it has them all."""
+    gate = threading.Barrier(count, timeout=50)
+
+    def wild(handler: Any, body: dict[str, Any]) -> bool:
+        if any(b is body for b in handler.owner.bodies[:count]):
+            gate.wait()
+        return False
+
+    return wild
+
+
 def test_killed_and_started_again_within_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, screen = tmp_path / "p.jsonl", io.StringIO()
     monkeypatch.setattr(sys, "stderr", screen)
@@ -299,7 +311,7 @@ def test_a_server_gone_for_good_ends_the_run_and_the_same_command_goes_on(tmp_pa
 
 
 def test_the_others_go_on(videos: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
-    with FakeServer(delay=0.02) as one, FakeServer(delay=0.02, wild=ends_at(7)) as two, FakeServer() as absent:
+    with FakeServer(wild=together(3)) as one, FakeServer(wild=ends_at(7)) as two, FakeServer() as absent:
         absent.kill()
         asked = requests(videos, 12, 4)
         made = backend(one, absent, two, concurrency=3)
