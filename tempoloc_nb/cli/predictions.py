@@ -96,7 +96,7 @@ def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Clips, vi
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import locate_model
 
-    check_question(ask)
+    check_question(ask, engine=engine)
     if not isinstance(engine, EngineConfig):
         return [f"{ask.model} opens no model: {len(clips.clips)} clips"]
     check_engine(engine, ask)

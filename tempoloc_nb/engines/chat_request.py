@@ -153,7 +153,7 @@ def conversation_of(body: ChatRequest) -> Conversation:
         {"role": m.role, "content": [video if p.video_url else {"type": "text", "text": p.text} for p in m.parts]}
         for m in body.messages
     ]
-    return Conversation("served", "", "", log=True, turns=tuple(turns))
+    return Conversation("served", "", "", "log", turns=tuple(turns))
 
 # %% ../../nbs/35_engines/115_chat_request.ipynb #cc22aeb6
 def constraint_of(body: ChatRequest) -> Constraint | None:

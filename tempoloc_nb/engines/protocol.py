@@ -37,6 +37,11 @@ class Request:
     constraint: Constraint | None = None  # what every answer must match
     id: str = ""  # hash of all that determines the answers but the trial
 
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The events that its prompt lists: those asked for, or none where they are looked up in a log."""
+        return () if self.prompt.log else self.labels
+
 # %% ../../nbs/35_engines/10_protocol.ipynb #810cb72d
 @dataclass(frozen=True, slots=True)
 class Response:

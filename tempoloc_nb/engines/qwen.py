@@ -177,7 +177,7 @@ def show(request: Request, processor: Any, total_pixels: int | None = None) -> S
         frames = clip_inputs(request.video, processor, request.fps, request.view, total_pixels)
     except TempolocError as error:
         raise clip_error(request.clip, error) from None
-    return prepare(frames, request.prompt.messages(request.labels), processor, total_pixels)
+    return prepare(frames, request.prompt.messages(request.listed), processor, total_pixels)
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #e96cafc0
 def prepare(

@@ -56,7 +56,7 @@ CHAT = "/v1/chat/completions"
 
 def chat_body(request: Request, model: str, place: dict[str, Any]) -> dict[str, Any]:
     """The question in a chat completion; `place` goes where the video is."""
-    question = request.prompt.question(request.labels)
+    question = request.prompt.question(request.listed)
     return {"model": model, "messages": conversation(request.prompt.system, question, place)}
 
 # %% ../../nbs/35_engines/100_server.ipynb #9ede8709
@@ -367,7 +367,7 @@ class _Questions:
 
     async def text(self, request: Request, around: str) -> int:
         """Tokens of a request's prompt with `around` in the video's place."""
-        key = (request.prompt.system, request.prompt.question(request.labels), around)
+        key = (request.prompt.system, request.prompt.question(request.listed), around)
         if key not in self.counted:
             body = chat_body(request, self.backend.served, {"type": "text", "text": around})
             counting, kind = body | {"temperature": 0, "max_tokens": 1}, _Counted

@@ -25,8 +25,7 @@ from ..engines.protocol import Backend, Request, reason
 from .run import Asking, by_crop, check_engine, check_record, complete_request, opened_store
 from .store import MemoryStore
 from ..models.ask import AskConfig
-from ..models.locate import find_model, model_title
-from ..models.registry import ModelInfo, Training, listed_model
+from ..models.registry import Training
 from ..video.files import Footage, FrameSource, VideoInfo, probe
 from ..video.view import strip_frames
 
@@ -37,21 +36,12 @@ Rows = Sequence[Mapping[str, Any]]
 Part = tuple[Request, Rows | str]  # a request and the rows of its answer, a trial each, or why it has none
 
 # %% auto #0
-__all__ = ['Rows', 'Part', 'recording_name', 'asked_model', 'Search', 'unlike', 'search_clips']
+__all__ = ['Rows', 'Part', 'recording_name', 'Search', 'unlike', 'search_clips']
 
 # %% ../../nbs/45_inference/04_asking.ipynb #7063d964
 def recording_name(video: Footage) -> str:
     """The name of a video, or FILE/EPISODE."""
     return f"{video.path.name}/{video.name}" if isinstance(video, FrameSource) else video.name
-
-
-def asked_model(ask: AskConfig, engine: Backend | EngineConfig) -> tuple[str, ModelInfo | None, Training | None]:
-    """The name of the model that is asked, what is known of it, and what it was trained on; None for what is not."""
-    own = isinstance(engine, EngineConfig)
-    title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
-    info = find_model(ask.model)
-    known = info if own else listed_model(title)
-    return title, info, known.trained if known else None
 
 # %% ../../nbs/45_inference/04_asking.ipynb #1cd02fcd
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from ..clips.videos import find_footage
 from ..core.errors import TempolocError
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from .asking import Part, Rows, asked_model, search_clips, unlike
+from .asking import Part, Rows, search_clips, unlike
 from .consensus import CombinedEvent, combine_answers
 from .found import Found, FoundEvent, Say, silent
-from .run import asked_form, check_question, plan_requests
+from .run import asked_form, asked_model, check_question, plan_requests
 from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..models.registry import Calibration

@@ -22,7 +22,8 @@ from ..clips.videos import find_footage
 from ..core.errors import TempolocError, counted, shown
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from .asking import Part, Search, asked_model, search_clips
+from .asking import Part, Search, search_clips
+from .run import asked_model
 from .found import Found, FoundEvent, Say, silent
 from ..models.ask import AskConfig, Prompt, load_prompt
 from ..models.constraints import LONGEST_NAME, names_constraint

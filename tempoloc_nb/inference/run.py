@@ -32,13 +32,14 @@ from tempoloc_nb.inference.record import (
 from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig, Form, Sampling, load_prompt
 from ..models.constraints import answer_constraint
-from ..models.locate import locate_model
+from ..models.locate import find_model, locate_model, model_title
+from ..models.registry import ModelInfo, Training, listed_model
 from ..video.files import Footage, FrameSource, probe
 from ..video.view import View
 
 # %% auto #0
 __all__ = ['plan_requests', 'by_crop', 'complete_request', 'request_id', 'asked_form', 'RunSummary', 'Asking', 'opened_store',
-           'forget_answers', 'check_record', 'answer_clips', 'check_question', 'check_engine']
+           'forget_answers', 'check_record', 'answer_clips', 'asked_model', 'check_question', 'check_engine']
 
 # %% ../../nbs/45_inference/20_run.ipynb #6740572f
 def plan_requests(
@@ -81,7 +82,7 @@ def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling
     """16 hexadecimal digits that identify what determines the answers, the video's content included."""
     asked = {
         "video": _content(request.video),
-        "prompt": [request.prompt.system, request.prompt.question(request.labels)],
+        "prompt": [request.prompt.system, request.prompt.question(request.listed)],
         "fps": request.fps, "view": request.view.record(), "sampling": asdict(sampling), "backend": dict(settings),
         "clip": request.clip,
     }  # fmt: skip
@@ -118,7 +119,7 @@ def _response_row(request: Request, response: Response, backend: Backend, swappe
         "view": _view_name(request.view), "prompt": request.prompt.name,
     }  # fmt: skip
     row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
-    row |= {"form": "json"} if asked_form(request) == "json" else {}
+    row |= {"form": form} if (form := asked_form(request)) != "lines" else {}
     row |= {"time_base": base} if (base := getattr(backend, "time_base", None)) else {}
     return row | ({"labels": list(request.labels)} if swapped else {})
 
@@ -145,6 +146,16 @@ class RunSummary:
         for clip, why in self.failed:
             print(f"tempoloc: {shown(why if clip in why else f'{clip}: {why}')}", file=sys.stderr)
 
+# %% ../../nbs/45_inference/20_run.ipynb #792197f5
+def _asked_alike(planned: Iterable[Request], ask: AskConfig) -> Iterable[list[Request]]:
+    """The requests, together where they have one answer: a log of the same video, written without drawing."""
+    alike: dict[object, list[Request]] = {}
+    for place, request in enumerate(planned):
+        one = request.prompt.log and ask.sampling.temperature == 0
+        key = repr(replace(request, clip="", task="", labels=())) if one else place
+        alike.setdefault(key, []).append(request)
+    return alike.values()
+
 # %% ../../nbs/45_inference/20_run.ipynb #c5ee8733
 @dataclass(slots=True)
 class Asking:
@@ -161,28 +172,36 @@ class Asking:
     failed: list[tuple[str, str]] = field(default_factory=list)
     kept: int = 0
     tokens: int = 0
-    _open: dict[str, Request] = field(default_factory=dict)  # taken, and not yet answered
+    _open: dict[str, list[Request]] = field(default_factory=dict)  # by the id of what is asked: those to be answered
     _unread: list[tuple[Request, str]] = field(default_factory=list)  # could not be completed
 
     def pending(self, planned: Iterable[Request]) -> Iterator[Request]:
-        """The requests that still have trials to ask for, each completed when it is taken.
+        """The requests that still have trials to ask for, each completed when it is taken, and one for all alike.
 
         Reading every video to hash it, before the first question, would keep a GPU waiting for minutes.
         """
         settings = self.backend.settings()
-        for plan in planned:
-            try:
-                request = complete_request(plan, self.ask, settings)
-            except (TempolocError, OSError) as error:
-                reason = str(error) if isinstance(error, TempolocError) else f"{plan.video}: {error.strerror}"
-                self._unread.append((plan, reason if plan.clip in reason else f"{plan.clip}: {reason}"))
-                continue
-            there = self.store.keys.trials_of(request.id)
-            left = tuple(t for t in request.trials if t not in there)
-            self.kept += len(request.trials) - len(left)
-            if left:
-                self._open[request.id] = request = replace(request, trials=left)
-                yield request
+        for alike in _asked_alike(planned, self.ask):
+            by_trials: dict[tuple[int, ...], list[Request]] = {}
+            for plan in alike:
+                if request := self._lacking(plan, settings):
+                    by_trials.setdefault(request.trials, []).append(request)
+            for same in by_trials.values():
+                self._open[same[0].id] = same
+                yield same[0]
+
+    def _lacking(self, plan: Request, settings: Mapping[str, Any]) -> Request | None:
+        """The request for the trials that the store does not have, if any; one that cannot be completed is noted."""
+        try:
+            request = complete_request(plan, self.ask, settings)
+        except (TempolocError, OSError) as error:
+            reason = str(error) if isinstance(error, TempolocError) else f"{plan.video}: {error.strerror}"
+            self._unread.append((plan, reason if plan.clip in reason else f"{plan.clip}: {reason}"))
+            return None
+        there = self.store.keys.trials_of(request.id)
+        left = tuple(t for t in request.trials if t not in there)
+        self.kept += len(request.trials) - len(left)
+        return replace(request, trials=left) if left else None
 
     def answers(self, planned: Iterable[Request]) -> Generator[tuple[Request, list[dict[str, Any]]], None, None]:
         """Each request with its new rows, as soon as the store has them; without rows, it failed.
@@ -195,18 +214,24 @@ class Asking:
             answers = self.backend.stream(chain([first], left), self.ask.sampling)
             try:
                 for request, answer in answers:
-                    if self._open.pop(request.id, None) is None:
+                    same = self._open.pop(request.id, None)
+                    if same is None:
                         raise TempolocError(f"the back end answered {request.clip} twice, or without being asked")
-                    yield request, self._write(request, answer)
+                    self.tokens += 0 if isinstance(answer, TempolocError) else sum(r.completion_tokens for r in answer)
+                    for each in [request, *same[1:]]:
+                        yield each, self._write(each, answer, free=each is not request)
                     yield from self._failures()
             finally:
                 if isinstance(answers, Generator):  # let it end its engine's work now
                     answers.close()
-        self._unread += [(request, "the back end gave no answer") for request in self._open.values()]
+        self._unread += [(r, "the back end gave no answer") for same in self._open.values() for r in same]
         self._open.clear()
         yield from self._failures()
 
-    def _write(self, request: Request, answer: list[Response] | TempolocError) -> list[dict[str, Any]]:
+    def _write(
+        self, request: Request, answer: list[Response] | TempolocError, free: bool = False
+    ) -> list[dict[str, Any]]:
+        """The rows of an answer, or none; one that is `free`, given to another request, took no time."""
         if isinstance(answer, TempolocError):
             self._fail(request, request.trials, str(answer))
             return []
@@ -214,9 +239,9 @@ class Asking:
         if len(set(trials)) < len(trials) or not set(trials) <= set(request.trials):
             raise TempolocError(f"{request.clip}: asked for trials {list(request.trials)}, the back end gave {trials}")
         named = self.swapped is None or request.clip in self.swapped
-        rows = [_response_row(request, r, self.backend, named) for r in answer]
+        given = [replace(r, latency_s=0.0) for r in answer] if free else answer
+        rows = [_response_row(request, r, self.backend, named) for r in given]
         self.store.write(rows)
-        self.tokens += sum(r.completion_tokens for r in answer)
         if lacking := [t for t in request.trials if t not in trials]:
             why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
             self._fail(request, lacking, f"the back end gave no answer for trials {lacking}{why}")
@@ -308,7 +333,7 @@ def answer_clips(
         check_output(out, force=True, inputs=[clips.file])
     if shard is not None:
         out = shard_path(out, check_shard(shard))
-    check_question(ask)
+    check_question(ask, engine=engine)
     if isinstance(engine, EngineConfig):
         check_engine(engine, ask)
     videos, missing = _videos_of(clips, engine, video_root, shard)
@@ -378,9 +403,28 @@ def _tell_controls(clips: Clips, ask: AskConfig, engine: Backend) -> None:
         _tell(line)
 
 # %% ../../nbs/45_inference/20_run.ipynb #14fee842
-def check_question(ask: AskConfig, labels: Sequence[str] = ("event",)) -> None:
-    """Raise `TempolocError` for a prompt that is not there or not for these labels, and for an impossible structure."""
+def asked_model(ask: AskConfig, engine: Backend | EngineConfig) -> tuple[str, ModelInfo | None, Training | None]:
+    """The name of the model that is asked, what is known of it, and what it was trained on; None for what is not."""
+    own = isinstance(engine, EngineConfig)
+    title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
+    info = find_model(ask.model)
+    known = info if own else listed_model(title)
+    return title, info, known.trained if known else None
+
+
+def check_question(
+    ask: AskConfig, labels: Sequence[str] | None = None, engine: Backend | EngineConfig | None = None
+) -> None:
+    """Raise `TempolocError` for a prompt that is not there or not for these labels, and for an impossible structure.
+
+    Without `labels` any may be asked for, also of a log; then an `engine` that is known to write none raises it, too.
+    """
     prompt = load_prompt(ask.prompt)
+    if prompt.log and labels is None and engine is not None:
+        title, _, trained = asked_model(ask, engine)
+        if trained is not None:
+            trained.check_logs(title)
+    labels = labels if labels is not None else () if prompt.log else ("event",)
     prompt.question(labels)
     if prompt.log and ask.structured is not None:
         raise TempolocError("structured output is for events that are listed, not for a log of all: leave it out")

@@ -20,9 +20,9 @@ from ..clips.videos import find_footage
 from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
-from .asking import Part, Rows, asked_model, search_clips, unlike
+from .asking import Part, Rows, search_clips, unlike
 from .found import Found, FoundEvent, Say, event_labels, silent
-from .run import check_question
+from .run import asked_model, check_question
 from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log, settled
@@ -251,10 +251,7 @@ def find_events(
         raise TempolocError(f"{what}: segment takes one with log = true, such as log")
     check_question(ask, ())
     title, _, trained = asked_model(ask, engine)
-    if trained is not None and not trained.logs:
-        raise TempolocError(
-            f"{title} was not trained to write logs of events: choose a larger model, such as --model"
-            " nvidia/Cosmos-Reason1-7B, or name the events with tempoloc find -e EVENT, or ask no model: --by motion"
-        )
+    if trained is not None:
+        trained.check_logs(title)
     search = _Logged(ask, title, trained, find_footage(clips), options or LogOptions())
     return search_clips(search, clips, engine, keep=keep, anew=anew, progress=progress, say=say)

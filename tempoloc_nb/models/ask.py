@@ -44,16 +44,20 @@ def conversation(
     return [*said("system", system), user, *said("assistant", answer)]
 
 # %% ../../nbs/30_models/08_ask.ipynb #bf8d741f
-Form = Literal["lines", "json"]
-"""How events are written in an answer: a line each, as the recipe has it, or in JSON, in the order asked for."""
+_ListForm = Literal["lines", "json"]
+Form = Literal[_ListForm, "log"]
+"""How events are written in an answer: a line each, as the recipe has it, or in JSON, in the order asked for.
+
+In a log all that happen stand in the order of time, and those asked for are looked up.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
     """A system text (may be empty) and a user text with the places `{n}` and `{events}`, for answers in `form`.
 
-    `absent`: the texts let an answer say that an event is not in the video. `log`: the texts name no events, and the
-    answer is a log of all that happen. `spans`: what is listed are spans of the video, whose names are asked for.
+    `absent`: the texts let an answer say that an event is not in the video. `spans`: what is listed are spans of the
+    video, whose names are asked for. The texts of a prompt for a log name no events.
     """
 
     name: str
@@ -61,8 +65,12 @@ class Prompt:
     user: str
     form: Form = "lines"
     absent: bool = False
-    log: bool = False
     spans: bool = False
+
+    @property
+    def log(self) -> bool:
+        """Whether the answer is a log of all events."""
+        return self.form == "log"
 
     def texts(self) -> dict[str, str]:
         """Name and texts, by which records of a run tell prompts apart."""
@@ -108,7 +116,7 @@ class _Declared:
     """What a `prompt.toml` may say."""
 
     __pydantic_config__: ClassVar = STRICT
-    form: Form = "lines"
+    form: _ListForm = "lines"
     absent: bool = False
     log: bool = False
     spans: bool = False
@@ -133,7 +141,7 @@ def load_prompt(name: str | Path) -> Prompt:
         raise TempolocError(f"{declared} says log = true and spans = true: choose one")
     if not says.log and "{events}" not in question:
         raise TempolocError(f"{user} has no {{events}}: write it where the list of events belongs")
-    return Prompt(folder.name, told, question, says.form, says.absent, says.log, says.spans)
+    return Prompt(folder.name, told, question, "log" if says.log else says.form, says.absent, says.spans)
 
 # %% ../../nbs/30_models/08_ask.ipynb #7ca2a5dc
 @dataclass(frozen=True, slots=True)

@@ -111,6 +111,15 @@ class Training:
             " or choose a larger model, such as --model nvidia/Cosmos-Reason1-7B"
         )
 
+    def check_logs(self, model: str) -> None:
+        """Raise `TempolocError` if `model` was not trained to write logs."""
+        if not self.logs:
+            raise TempolocError(
+                f"{model} was not trained to write logs of events: choose a larger model, such as"
+                " --model nvidia/Cosmos-Reason1-7B, or name the events with tempoloc find -e EVENT,"
+                " or ask no model: --by motion"
+            )
+
     def differences(self, video: VideoInfo, brightness: float) -> list[str]:
         """How a video, of mean `brightness` (0 to 255), differs from all that the model was trained on."""
         found = []

@@ -13,13 +13,15 @@ from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
+from .logs import look_up, read_log
 from .phrases import beside_absence, match_label
 from ..models.ask import Form
 from .records import read_entries, read_json
+from .times import ROUNDING
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'ROUNDING', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer', 'Repairs',
-           'repair', 'parse_recipe']
+__all__ = ['Status', 'STATUSES', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer', 'Repairs', 'repair',
+           'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event", "absent"]
@@ -27,8 +29,6 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 
 _MAX_CHARS = 100_000
 """Only this many characters at the end of a text are read; 4096 tokens are about 20,000."""
-ROUNDING = 0.05
-"""Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #c8fe835f
 @dataclass(slots=True)  # not frozen: a million answers make some millions of them, at a third of the cost
@@ -295,6 +295,16 @@ def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     whole = all(map(_is_asked, entries))
     return entries if whole and [e.index for e in entries] == list(range(len(labels))) else None
 
+# %% ../../nbs/40_scoring/08_answers.ipynb #8c0e92a1
+def _from_log(text: str, labels: tuple[str, ...], duration: float | None) -> Answer:
+    """What a log says of the events asked for; that it tells of others is what it is for."""
+    log = read_log(text, duration)
+    events = (
+        _Prediction(i, labels[i], status, time, labelled=True, raw="" if time is None else f"{time:.2f} {labels[i]}")
+        for i, (status, time) in enumerate(look_up(log, labels))
+    )
+    return Answer(tuple(events), source="text" if log.usable else "", compliant=log.status == "ok")
+
 # %% ../../nbs/40_scoring/08_answers.ipynb #f553aead
 def parse_answer(
     text: str, labels: Sequence[str], duration: float | None = None, boundary_is: BoundaryIs = "start",
@@ -302,14 +312,17 @@ def parse_answer(
 ) -> Answer:
     """Read a model's text: one `_Prediction` for each of `labels`, in their order. Never raises, in linear time.
 
-    It reads every form, whichever the prompt asked for; `form` decides only whether the answer is compliant.
+    It reads every form of a list, whichever the prompt asked for; `form` decides only whether the answer is compliant.
+    In a text that is a log, of the form "log", the events are looked up, as `logs.look_up` does.
 
     `duration` (s) is the clip's length in the base of the answer's times; without it no time is too late. Only the
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth
     (10.6 s in a nut-pouring clip of at most 313 frames at 30 fps).
     """
-    asked, text = tuple(labels), text[-_MAX_CHARS:]
-    body, tagged = _body(text)
+    asked = tuple(labels)
+    if form == "log":
+        return _from_log(text, asked, duration)
+    body, tagged = _body(text := text[-_MAX_CHARS:])
     source: Literal["answer", "text"] = "answer" if tagged else "text"
     if clean := _asked_lines(asked).fullmatch(body):
         return Answer(_from_lines(clean, asked, duration, boundary_is), (), source, form == "lines")

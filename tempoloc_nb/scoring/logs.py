@@ -17,18 +17,17 @@ from annotated_types import Gt
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_jsonl
-from .answers import ROUNDING
 from .dialects import Entry
 from .listed import read_listed
 from .phrases import denies, words_of
-from .times import plain_text
+from .times import ROUNDING, plain_text
 
 Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
 _LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
 __all__ = ['Outcome', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'settled', 'EventLog', 'write_lines', 'log_text',
-           'read_log', 'match_logs', 'true_log', 'read_true_logs']
+           'read_log', 'match_logs', 'true_log', 'read_true_logs', 'look_up']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -377,4 +376,35 @@ def read_true_logs(path: Path | str) -> Mapping[str, EventLog]:
         if row.name in found:
             raise TempolocError(f"{where} has the clip {row.name} twice")
         found[row.name] = true_log(row.log)
+    return found
+
+# %% ../../nbs/40_scoring/09_logs.ipynb #9d67927c
+_TOLD = frozenset(name_key(verb)[0] for verb in LOG_VERBS.values())
+
+
+def look_up(
+    log: EventLog, labels: Sequence[str]
+) -> list[tuple[_LogStatus | Literal["absent"], float | None]]:
+    """What a log says of each event: a status, and the time (s) where it has one.
+
+    `… for the second time` is the second of its name. A label without a number that stands n times among `labels` means
+    the last n; where there are more, these are "duplicate". What the log does not have is "absent", or "missing" if its
+    verb is none of `LOG_VERBS`. If the log cannot be used, each event has the status of the log.
+    """
+    if not log.usable:
+        return [(log.status, None)] * len(labels)
+    times: dict[tuple[str, ...], list[float]] = {}
+    for e in (*log.events, *log.moments):
+        times.setdefault(name_key(e.name), []).append(e.time)
+    asked = [(name_key(name), number) for name, number in map(_parted, labels)]
+    found = list[tuple[_LogStatus | Literal["absent"], float | None]]()
+    for i, (key, number) in enumerate(asked):
+        own, alike = times.get(key, []), [j for j, other in enumerate(asked) if other[0] == key]
+        plain = [j for j in alike if asked[j][1] is None]
+        first = max(0, len(own) - len(plain)) if plain == alike else 0
+        place = first + plain.index(i) if number is None else number - 1
+        if place < len(own):
+            found.append(("duplicate" if first and number is None else "ok", own[place]))
+        else:
+            found.append(("absent" if key[:1] and key[0] in _TOLD else "missing", None))
     return found

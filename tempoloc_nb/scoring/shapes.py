@@ -101,7 +101,8 @@ class Shapes:
         self._asked, self._side, self._form = tuple(labels), boundary_is, form
         self._known: dict[str, _Shape | None] = {}
         self._seen: set[str] = set()
-        self._useful = not any(c.isdigit() for label in labels for c in label)
+        # In a log, which line answers depends on the times of others.
+        self._useful = form != "log" and not any(c.isdigit() for label in labels for c in label)
 
     def read(self, text: str) -> tuple[_Shape, list[float]] | None:
         """The shape of a text, and the numbers (s) that its places mean; None if `parse_answer` must read it.

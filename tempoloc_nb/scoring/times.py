@@ -15,9 +15,11 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 # %% auto #0
-__all__ = ['Span', 'plain_text', 'counts_frames', 'read_span']
+__all__ = ['ROUNDING', 'Span', 'plain_text', 'counts_frames', 'read_span']
 
 # %% ../../nbs/40_scoring/02_times.ipynb #708a0561
+ROUNDING = 0.05
+"""Seconds by which a boundary may pass the end of the clip: answers are often written with one decimal."""
 _Lone = Literal["", "start", "end"]
 
 

@@ -23,7 +23,8 @@ from ..core.errors import TempolocError, columns
 from ..core.files import first_line, leads_out
 from ..core.optional import hidden_bars, import_optional
 from ..models.ask import Prompt, conversation, load_prompt
-from ..scoring.answers import ROUNDING, write_answer
+from ..scoring.answers import write_answer
+from ..scoring.times import ROUNDING
 from ..video.stamp import Stamps, stamps_of
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.inference import asking
+from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.found import Found
 from tempoloc_nb.models.registry import Training
 from tempoloc_nb.video.files import encode, probe
@@ -155,7 +155,7 @@ def test_a_prompt_that_cannot_say_absent(video: Path) -> None:
 def test_a_model_that_writes_logs_is_asked_in_windows_by_itself(
     video: Path, monkeypatch: pytest.MonkeyPatch, logs: bool, prompt: str, count: int
 ) -> None:
-    whole = asking.asked_model
+    whole = runner.asked_model
 
     def trained(*given: Any) -> Any:
         title, info, _ = whole(*given)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from asking import run_backend
 from fake_backend import Truthful
+from logging_engine import Logging
 
 from tempoloc_nb.clips.manifest import Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
@@ -110,6 +111,60 @@ def test_the_first_trial_is_the_same_with_crops_and_without(tmp_path: Path) -> N
     for out, crops in zip(outs, (False, True), strict=True):
         run_backend(Truthful(), FEW, out, fps=8, crops=crops)
     assert keys(outs[0]) == keys(outs[1])
+
+
+WHICH = load_benchmark("which")
+SHOWN = replace(WHICH, clips=WHICH.with_videos())  # 15 questions about two videos
+
+
+class Logger(Logging):
+    """Writes what happens in the videos of `which`; `wrong` names a video of whose log the end is missing."""
+
+    def __init__(self, wrong: str = "") -> None:
+        super().__init__(())
+        self.wrong = wrong
+
+    def text(self, request: Request, trial: int) -> str:
+        shown = request.video.parent.name + "/" + request.video.stem  # type: ignore[union-attr]
+        (all_,) = (c for c in SHOWN.clips if c.extra == c.extra | {"kind": "all", "shown": shown})
+        self.script = [(e.boundary or 0.0, re.sub(r" for the \w+ time$", "", e.label)) for e in all_.events]
+        return super().text(request, trial)[: 40 if shown == self.wrong else None]
+
+
+def test_a_log_answers_all_questions_about_its_video(tmp_path: Path) -> None:
+    out, way = tmp_path / "p.jsonl", {"prompt": "log", "temperature": 0.0, "fps": 8}
+    engine = Logger()
+    summary = run_backend(engine, SHOWN, out, trials=3, crops=True, **way)
+    assert (summary.written, len(engine.asked)) == (45, 6)  # two videos, three crops
+    assert {(row["form"], row["trial"]) for row in rows(out)} == {("log", t) for t in range(3)}
+    assert len(set(keys(out))) == 45
+    assert sum(row["latency_s"] > 0 for row in rows(out)) == 6
+    scores = evaluate([out], SHOWN, resamples=50)
+    assert (scores.estimate("mae_s").value or 0) < 0.01
+    assert (scores.estimate("usable").value, scores.estimate("hit@0.25s").value) == (1.0, 1.0)
+    lines = out.read_text().splitlines(keepends=True)
+    out.write_text("".join(line for line in lines if '"swapped/which-iiwa-000"' not in line))
+    again = Logger()
+    assert run_backend(again, SHOWN, out, trials=3, crops=True, **way).written == 3
+    assert {r.clip for r in again.asked} == {"swapped/which-iiwa-000"}
+    assert len(again.asked) == 3
+
+
+def test_what_is_drawn_is_asked_for_each_question(tmp_path: Path) -> None:
+    engine = Logger(wrong="which-iiwa/000")
+    run_backend(engine, SHOWN, tmp_path / "p.jsonl", prompt="log", temperature=0.6, fps=8)
+    assert len(engine.asked) == 15
+    scores = evaluate([tmp_path / "p.jsonl"], SHOWN, resamples=50)
+    assert (scores.estimate("status_malformed").value or 0) > 0.3  # a log that is cut off says nothing of its events
+
+
+def test_a_model_that_writes_no_logs_is_not_asked_for_one(tmp_path: Path) -> None:
+    engine = Logger()
+    engine.model = "tempoloc-tiny"
+    with pytest.raises(TempolocError, match="tempoloc-tiny was not trained to write logs of events"):
+        run_backend(engine, SHOWN, tmp_path / "p.jsonl", prompt="log")
+    assert engine.asked == []
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:

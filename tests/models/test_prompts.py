@@ -30,7 +30,7 @@ def test_the_words_of_the_prompts_are_those_of_earlier_versions() -> None:
 @pytest.mark.parametrize("name", list_prompts())
 def test_a_prompt_declares_the_form_that_its_words_ask_for(name: str) -> None:
     prompt = load_prompt(name)
-    assert prompt.form == ("json" if name in JSON_PROMPTS else "lines")
+    assert prompt.form == ("json" if name in JSON_PROMPTS else "log" if name == LOG else "lines")
     assert ("json" in f"{prompt.system}\n{prompt.user}".lower()) == (prompt.form == "json")
 
 

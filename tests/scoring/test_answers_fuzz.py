@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.models.ask import Form
-from tempoloc_nb.scoring.answers import ROUNDING, STATUSES, Answer, parse_answer, parse_recipe, repair, status_of
+from tempoloc_nb.scoring.answers import STATUSES, Answer, parse_answer, parse_recipe, repair, status_of
 from tempoloc_nb.scoring.shapes import Shapes
+from tempoloc_nb.scoring.times import ROUNDING
 
 MUTATED, SHAPED = 100_000, 1_000
 DURATION = 12.0

@@ -11,7 +11,17 @@ import pytest
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import write_jsonl
-from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, log_text, match_logs, read_log, read_true_logs, settled
+from tempoloc_nb.scoring.answers import parse_answer
+from tempoloc_nb.scoring.logs import (
+    EventLog,
+    LoggedEvent,
+    log_text,
+    look_up,
+    match_logs,
+    read_log,
+    read_true_logs,
+    settled,
+)  # fmt: skip
 
 LABELS = ("grasping the red cube", "releasing the red cube", "missing the red cube", "pouring into the bowl",
           "arriving at the red cube", "grasping cube 2")  # fmt: skip
@@ -234,3 +244,49 @@ def test_true_logs_of_the_laboratory(tmp_path: Path) -> None:
     write_jsonl(path, [{"name": "a/0", "duration": 3.0, "log": []}] * 2)
     with pytest.raises(TempolocError, match="has the clip a/0 twice"):
         read_true_logs(path)
+
+
+# --- events that are looked up ---
+
+OWN = (
+    "<think>\n0.85 missing the can 0.85\n2.10 grasping the can 2.10\n3.40 releasing the can 3.40\n"
+    "4.00 grasping the can for the second time 4.00\n5.00 pushing the milk 5.00\n6.50 end\n</think>"
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (("pushing the milk", "releasing the can"), [("ok", 5.0), ("ok", 3.4)]),
+        (("pick up the can for the second time", "missing the can"), [("ok", 4.0), ("ok", 0.85)]),
+        (("grasping the can for the 1st time",), [("ok", 2.1)]),
+        (("grasping the can",), [("duplicate", 4.0)]),  # which of the two is not said: the last, as after a retry
+        (("grasping the can", "grasping the can"), [("ok", 2.1), ("ok", 4.0)]),
+        (("grasping the can", "grasping the can for the second time"), [("ok", 2.1), ("ok", 4.0)]),
+        (("grasping the can for the third time", "pushing the can"), [("absent", None), ("absent", None)]),
+        (("grasping the canister", "dropping the can"), [("absent", None), ("absent", None)]),
+        (("pouring the milk", "the can"), [("missing", None), ("missing", None)]),  # no log of ours tells of such
+    ],
+)  # fmt: skip
+def test_events_are_looked_up_in_a_log(labels: tuple[str, ...], said: list[tuple[str, float | None]]) -> None:
+    assert look_up(read_log(OWN, 7.0), labels) == said
+    answer = parse_answer(OWN, labels, 7.0, form="log")
+    assert [(e.status, e.start) for e in answer.events] == said
+    assert (answer.compliant, answer.extra, answer.spare) == (True, (), 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        (OWN[:90], "malformed"),  # cut off
+        (OWN.replace("5.00 pushing the milk 5.00", "9.00 pushing the milk 9.00"), "out_of_range"),
+        (OWN.replace("0.85", "2.85"), "reversed"),
+        ("The robot grasps the can.", "malformed"),
+        ("", "missing"),
+    ],
+)
+def test_in_a_log_that_is_not_certain_nothing_is_looked_up(text: str, status: str) -> None:
+    """Neither a time nor that an event is absent."""
+    answer = parse_answer(text, ("grasping the milk", "releasing the can"), 7.0, form="log")
+    assert [(e.status, e.start, e.usable) for e in answer.events] == [(status, None, False)] * 2
+    assert not answer.compliant
