@@ -27,8 +27,7 @@ __all__ = ['Status', 'STATUSES', 'Answer', 'write_answer', 'answer_text', 'statu
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event", "absent"]
 STATUSES: tuple[Status, ...] = get_args(Status)
 
-_MAX_CHARS = 100_000
-"""Only this many characters at the end of a text are read; 4096 tokens are about 20,000."""
+_MAX_CHARS = 100_000  # only these, at the end of a text, are read; 4096 tokens are about 20,000
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #c8fe835f
 @dataclass(slots=True)  # not frozen: a million answers make some millions of them, at a third of the cost
