@@ -22,11 +22,12 @@ from .asking import Part, Rows, search_clips, unlike
 from .consensus import CombinedEvent, combine_answers
 from .found import Found, FoundEvent, Say, silent
 from .run import asked_form, asked_model, check_question, plan_requests
+from .segment import combine_logs
 from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..models.registry import Calibration
 from ..scoring.answers import Answer, Status, parse_answer
-from ..scoring.logs import EventLog, LoggedEvent, name_key, settled
+from ..scoring.logs import EventLog, LoggedEvent, look_up, name_key, read_log, settled
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import VideoInfo
 from ..video.windows import Window, check_window
@@ -48,7 +49,8 @@ class _Listed(Windowed):
     def length(self) -> float:
         """Seconds of a window: the one that is given, or where a model writes logs, as long as its training's clips."""
         own = self.trained.longest_s if self.trained and self.trained.logs else float("inf")
-        return self.window or (own if load_prompt(self.ask.prompt).absent else float("inf"))
+        prompt = load_prompt(self.ask.prompt)
+        return self.window or (own if prompt.absent or prompt.log else float("inf"))
 
     def settings(self) -> dict[str, Any]:
         """The events asked for, and the length of windows."""
@@ -70,10 +72,11 @@ class _Listed(Windowed):
             return self.failed(clip, info, "; ".join(dict.fromkeys(line for a in answers for line in a.lines)))
         video, shown = self.footage[clip], replace(info, duration=self.asked_s(info))
         texts, fps = tuple(text for a in read for text in a.texts), read[0].fps
-        alone = (read[0].events, (), read[0].lines)
+        alone = (read[0].events, (), (*read[0].lines, *self._twice(read[0])))
         events, gaps, lines = alone if len(answers) == 1 else join_answers(answers, self.labels, info.duration)
         warnings, trained = (*unlike(self, video, shown), *lines), str(self.trained or "")
-        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps)
+        form = asked_form(parts[0][0]) if len(answers) == 1 else None
+        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps, form)
 
     def _answer(self, request: Request, rows: Rows | str) -> WindowAnswer:
         """What the trials say about one window, in its own times."""
@@ -86,8 +89,16 @@ class _Listed(Windowed):
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
-        lines = tuple(line for i, e in enumerate(events) if (line := _other(e, i, answers)))
-        return WindowAnswer(window, events, lines, texts, fps)
+        told = combine_logs([read_log(t, window.length) for t in texts]).later(window.begin) if form == "log" else None
+        if told is not None and measured:  # of other answers
+            told = replace(told, events=tuple(replace(e, agreement=None) for e in told.events))
+        lines = [line for i, e in enumerate(events) if (line := _other(e, i, answers))]
+        lines += [f"a log cannot be read for certain: {told.faults[0]}"] if told is not None and told.faults else []
+        return WindowAnswer(window, events, tuple(lines), texts, fps, told)
+
+    def _twice(self, answer: WindowAnswer) -> list[str]:
+        """Lines on events that a log has several times."""
+        return [] if answer.told is None else _in_log(answer.told, self.labels, True)[1]
 
     def failed(self, clip: str, info: VideoInfo | None, why: str) -> Found:
         """A video without an answer."""
@@ -127,7 +138,8 @@ def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:
 class WindowAnswer:
     """What a model says about one window: events with times (s) from its begin, and `lines` to be told.
 
-    `texts` are its answers, none where it could not be asked; `fps` is the rate that it saw.
+    `texts` are its answers, none where it could not be asked; `fps` is the rate that it saw. Where it was asked for a
+    log, `told` is that, in times of the whole.
     """
 
     window: Window
@@ -135,11 +147,12 @@ class WindowAnswer:
     lines: tuple[str, ...]
     texts: tuple[str, ...] = ()
     fps: float = 0.0
+    told: EventLog | None = None
 
     @property
     def log(self) -> EventLog:
         """Its events that have a time, in times of the whole."""
-        return EventLog(settled(
+        return self.told or EventLog(settled(
             LoggedEvent(e.boundary + self.window.begin, e.label, agreement=e.confidence, spread_s=e.spread_s)
             for e in self.events if e.boundary is not None
         ))  # fmt: skip
@@ -147,34 +160,47 @@ class WindowAnswer:
     @property
     def certain(self) -> bool:
         """Whether it says of each event when it is, or that it is not there."""
+        if self.told is not None:
+            return self.told.usable
         return bool(self.events) and all(e.status in ("ok", "absent") for e in self.events)
 
 # %% ../../nbs/45_inference/05_find.ipynb #e7184754
-def join_answers(
-    answers: Sequence[WindowAnswer], labels: Sequence[str], duration: float
-) -> tuple[tuple[FoundEvent, ...], tuple[tuple[float, float], ...], tuple[str, ...]]:
-    """The events of a recording of `duration` s, from answers about its windows in order, its gaps (s), and lines.
+_Joined = tuple[list[FoundEvent], list[str]]  # the events, and what is to be said of them
 
-    An event that is asked for once and found several times is at its last time; one that is asked for n times has its
-    last n.
-    """
-    log = join_windows([a.window for a in answers], [a.log for a in answers])
-    gaps = window_gaps([a.window for a in answers if a.certain], duration)
-    lines = [line for a in answers for line in a.lines]
+
+def _named(log: EventLog, labels: Sequence[str], answers: Sequence[WindowAnswer]) -> _Joined:
+    """The events of a `log` made of answers that name each as it was asked for."""
     times: dict[tuple[str, ...], list[LoggedEvent]] = {}
     for e in log.events:
         times.setdefault(name_key(e.label), []).append(e)
-    events, asked = list[FoundEvent](), Counter(map(name_key, labels))
+    events, lines, asked = list[FoundEvent](), list[str](), Counter(map(name_key, labels))
     for i, label in enumerate(labels):
         key = name_key(label)
         own, place = times.get(key, []), [name_key(other) for other in labels[:i]].count(key)
         if place == 0 and len(own) > asked[key]:
-            each = ", ".join(f"{e.time:.2f}" for e in own)
-            lines.append(f"{label} is found {len(own)} times ({each} s): the last counts")
+            lines.append(_last_counts(label, own))
         kept = own[-asked[key] :]
         events.append(_of_window(kept[place]) if place < len(kept) else _nowhere(label, i, answers))
-    lines += [f"no certain answer from {begin:.1f} to {end:.1f} s" for begin, end in gaps]
-    return tuple(events), gaps, tuple(dict.fromkeys(lines))
+    return events, lines
+
+
+def _in_log(log: EventLog, labels: Sequence[str], whole: bool) -> _Joined:
+    """The events looked up in a log, which is `whole` if it has no gap: only then may one be absent."""
+    events, lines, told = list[FoundEvent](), list[str](), (*log.events, *log.moments)
+    for label, (status, time) in zip(labels, look_up(log, labels), strict=True):
+        if time is None:
+            events.append(FoundEvent(label, None, status if whole or status != "absent" else "missing"))
+            continue
+        e = next(e for e in told if e.time == time)
+        events.append(replace(_of_window(e), label=label))
+        if status == "duplicate":
+            lines.append(_last_counts(label, [o for o in told if name_key(o.name) == name_key(e.name)]))
+    return events, lines
+
+
+def _last_counts(label: str, events: Sequence[LoggedEvent]) -> str:
+    each = ", ".join(f"{e.time:.2f}" for e in events)
+    return f"{label} is found {len(events)} times ({each} s): the last counts"
 
 
 def _of_window(e: LoggedEvent) -> FoundEvent:
@@ -189,6 +215,24 @@ def _nowhere(label: str, place: int, answers: Sequence[WindowAnswer]) -> FoundEv
         return FoundEvent(label, None, "absent", min(sure) if len(sure) == len(own) else None)
     return FoundEvent(label, None, next((e.status for e in own if e.status not in ("ok", "absent")), "missing"))
 
+# %% ../../nbs/45_inference/05_find.ipynb #a0ef8f9e
+def join_answers(
+    answers: Sequence[WindowAnswer], labels: Sequence[str], duration: float
+) -> tuple[tuple[FoundEvent, ...], tuple[tuple[float, float], ...], tuple[str, ...]]:
+    """The events of a recording of `duration` s, from answers about its windows in order, its gaps (s), and lines.
+
+    An event that is asked for once and found several times is at its last time; one that is asked for n times has its
+    last n. In logs that the windows have, events are looked up (`logs.look_up`).
+    """
+    gaps = window_gaps([a.window for a in answers if a.certain], duration)
+    logged = any(a.told is not None for a in answers)
+    read = [a for a in answers if a.certain] if logged else answers
+    log = join_windows([a.window for a in read], [a.log for a in read])
+    events, lines = _in_log(log, labels, not gaps) if logged else _named(log, labels, answers)
+    said = [line for a in answers for line in a.lines]
+    lines = [*said, *lines, *(f"no certain answer from {begin:.1f} to {end:.1f} s" for begin, end in gaps)]
+    return tuple(events), gaps, tuple(dict.fromkeys(lines))
+
 # %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
     clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, window: float | None = None,
@@ -200,13 +244,14 @@ def find_boundaries(
     cannot say that an event is not in a part. The other options, and what else is raised, are those of
     `asking.search_clips`.
     """
-    labels = clips.clips[0].labels
-    check_question(ask, labels)
+    labels, prompt = clips.clips[0].labels, load_prompt(ask.prompt)
+    title, info, trained = asked_model(ask, engine)
+    looked_up = prompt.log and trained is not None and trained.logs  # another's logs name things in words of its own
+    check_question(ask, () if looked_up else labels)
     check_window(window)
-    if window is not None and not load_prompt(ask.prompt).absent:
+    if window is not None and not (prompt.absent or prompt.log):
         why = f"in most windows most events do not happen, and prompt {ask.prompt} leaves no way to say so"
         raise TempolocError(f"{why}: choose one with absent = true, such as card-absent or tiny-absent")
-    title, info, trained = asked_model(ask, engine)
     side = info.boundary_is if info else "start"
     search = _Listed(ask, title, trained, find_footage(clips), labels, side, window)
     return search_clips(search, clips, engine, keep=keep, anew=anew, progress=progress, say=say)

@@ -18,6 +18,7 @@ from ..clips.manifest import Clip
 from ..clips.tasks import Event, Task, load_task
 from ..core.errors import TempolocError, counted
 from .asking import recording_name
+from ..models.ask import Form
 from ..scoring.answers import Status
 from ..scoring.logs import Outcome, numbered
 from ..video.files import Footage, FrameSource
@@ -72,7 +73,9 @@ class Found:
 
     `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
     `trained_on` is what the model was trained on, "" where that is not known. `gaps` are parts (s) of which nothing is
-    said for certain. A notebook shows a `Found` as a timeline under the clip's frames; elsewhere it is text.
+    said for certain. `form` is that of the texts, None where each is about a part of the video.
+
+    A notebook shows a `Found` as a timeline under the clip's frames; elsewhere it is text.
     """
 
     video: Footage
@@ -85,6 +88,7 @@ class Found:
     warnings: tuple[str, ...] = ()
     trained_on: str = ""
     gaps: tuple[tuple[float, float], ...] = ()
+    form: Form | None = "lines"
 
     @property
     def path(self) -> Path:
@@ -164,11 +168,13 @@ class Found:
     def to_dict(self) -> dict[str, Any]:
         """Plain containers, as JSON has them; of a dataset's recording with its `episode` and `camera`.
 
-        `outcome`, `occurrence` and `gaps` are there only of a log.
+        `outcome`, `occurrence` and `gaps` are there only of a log, `form` only if it is not "lines".
         """
         part = {"episode": self.episode, "camera": self.video.camera} if isinstance(self.video, FrameSource) else {}
-        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("video", "events", "gaps")}
+        apart = ("video", "events", "gaps", "form")
+        rest = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in apart}
         rest |= {"gaps": [*map(list, self.gaps)]} if self.gaps else {}
+        rest |= {"form": self.form} if self.form != "lines" else {}
         events = [{k: v for k, v in asdict(e).items() if k not in _OF_LOGS or v is not None} for e in self.events]
         lists = {"texts": [*self.texts], "warnings": [*self.notes]}
         return {"video": str(self.path), **part, "events": events, **rest, **lists}

@@ -128,12 +128,6 @@ class LogOptions:
         lines += [f"not in the log: {label}" for words, label in wanted.items() if words not in there]
         return [e for e in both if name_key(e.label) in wanted], lines
 
-# %% ../../nbs/45_inference/06_segment.ipynb #f7835a9e
-def _moved(log: EventLog, by: float) -> EventLog:
-    """A log whose times are later by so many seconds."""
-    events, moments = (tuple(replace(e, time=e.time + by) for e in own) for own in (log.events, log.moments))
-    return replace(log, events=events, moments=moments, end=None if log.end is None else log.end + by)
-
 # %% ../../nbs/45_inference/06_segment.ipynb #a4c4ab61
 def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
@@ -141,7 +135,7 @@ def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
         return EventLog(status="malformed", faults=("the answer is cut off: raise max_new_tokens",))
     if stamped:
         return read_log(row["text"], window.length, window.begin)
-    return _moved(read_log(row["text"], window.length), window.begin)
+    return read_log(row["text"], window.length).later(window.begin)
 
 
 # %% ../../nbs/45_inference/06_segment.ipynb #b5a48cb3

@@ -26,6 +26,7 @@ from ..formats.recordings import Choice, check_plain_folder, find_recordings, is
 from ..inference.consensus import Combined, CombinedEvent, combine_answers, combine_trials, move_events
 from ..inference.found import Found, FoundEvent, Say, silent
 from ..inference.signals import Signal
+from ..models.ask import Form
 from .session import Answers, Review, Trial
 from ..scoring.answers import STATUSES, parse_answer
 from ..scoring.trials import index_clips
@@ -92,6 +93,7 @@ class _FoundRow:
     episode: str = ""
     camera: str | None = None
     gaps: tuple[tuple[float, float], ...] = ()
+    form: Form | None = "lines"
 
 
 def _read_found(path: Path) -> list[Found]:
@@ -102,21 +104,23 @@ def _read_found(path: Path) -> list[Found]:
         if not file.is_absolute() and not file.exists():
             file = path.parent / file  # relative to the JSON file's folder
         (video,) = find_recordings([file], Choice((row.episode,), row.camera)) if row.episode else [file]
-        results.append(Found(video, row.events, row.model, row.duration, row.fps, row.texts, row.error, gaps=row.gaps))
+        results.append(Found(
+            video, row.events, row.model, row.duration, row.fps, row.texts, row.error, gaps=row.gaps, form=row.form,
+        ))  # fmt: skip
     return results
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #e082ec61
 def _answers_of(found: Found, clip: Clip) -> Answers:
     """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own.
 
-    A log has no trials here.
+    A log has no trials here, and neither have answers about parts of a video.
     """
-    if found.logged or not found.events:
+    if found.logged or not found.events or found.form is None:
         agreed = ((e, 0.0 if e.confidence is None else e.confidence) for e in found.held)
         own = tuple(CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1) for e, sure in agreed)
         combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own)
         return Answers(combined, (), found.events, found.gaps)
-    read = [parse_answer(text, clip.labels, found.duration) for text in found.texts]
+    read = [parse_answer(text, clip.labels, found.duration, form=found.form) for text in found.texts]
     events = tuple(
         replace(e, confidence=e.confidence if own.confidence is None else own.confidence)
         for e, own in zip(combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0)), found.events, strict=True)

@@ -153,6 +153,11 @@ class EventLog:
         """Whether its times count."""
         return self.status in ("ok", "duplicate")
 
+    def later(self, by: float) -> EventLog:
+        """The log with times that are later by so many seconds."""
+        events, moments = (tuple(replace(e, time=e.time + by) for e in own) for own in (self.events, self.moments))
+        return replace(self, events=events, moments=moments, end=None if self.end is None else self.end + by)
+
 # %% ../../nbs/40_scoring/09_logs.ipynb #9e1185e3
 def write_lines(lines: Iterable[tuple[float, str]], end: float) -> str:
     """How a log begins: `<think>`, a line for each (time in s, name), and the `end` of the activity (s).

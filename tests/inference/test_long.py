@@ -16,7 +16,8 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.found import Found
-from tempoloc_nb.models.registry import Training
+from tempoloc_nb.models.registry import Calibration, Training
+from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, log_text, settled
 from tempoloc_nb.video.files import encode, probe
 from tests.helpers.logging_engine import Saying
 
@@ -149,19 +150,79 @@ def test_a_prompt_that_cannot_say_absent(video: Path) -> None:
         find(video, [GRASP], prompt="recipe")
 
 
+def knows(monkeypatch: pytest.MonkeyPatch, logs: bool = True, calibration: Calibration | None = None) -> None:
+    """Let the engine's model be one that was trained on clips of 6 s, to write `logs` or not."""
+    whole = runner.asked_model
+
+    def trained(*given: Any) -> Any:
+        title, info, _ = whole(*given)
+        return title, info, Training("made-up clips", 6.0, 30.0, 64, 10.0, logs=logs, calibration=calibration)
+
+    monkeypatch.setattr("tempoloc_nb.inference.find.asked_model", trained)
+
+
 @pytest.mark.parametrize(
     ("logs", "prompt", "count"), [(True, "tiny-absent", 5), (False, "tiny-absent", 1), (True, "tiny", 1)]
 )
 def test_a_model_that_writes_logs_is_asked_in_windows_by_itself(
     video: Path, monkeypatch: pytest.MonkeyPatch, logs: bool, prompt: str, count: int
 ) -> None:
-    whole = runner.asked_model
-
-    def trained(*given: Any) -> Any:
-        title, info, _ = whole(*given)
-        return title, info, Training("made-up clips", 6.0, 30.0, 64, 10.0, logs=logs)
-
-    monkeypatch.setattr("tempoloc_nb.inference.find.asked_model", trained)
+    knows(monkeypatch, logs)
     engine = Looking()
     find(video, [GRASP], engine, prompt=prompt, window=None)
     assert len(engine.asked) == count
+
+
+# --- events that are looked up in logs ---
+
+
+@dataclass
+class Telling(Looking):
+    """Answers with a log of each video."""
+
+    def said(self, request: Request, trial: int) -> str | TempolocError:
+        begin = begins(request)
+        length = probe(request.video).duration
+        inside = [LoggedEvent(t - begin, name) for t, name in self.script if begin <= t < begin + length]
+        return self.odd(begin, trial) or log_text(EventLog(settled(inside)), round(length - 0.01, 2))
+
+
+SECOND, THIRD, PUSH = f"{GRASP} for the second time", f"{GRASP} for the third time", "pushing the can"
+
+
+@pytest.mark.parametrize("window", [None, 6.0, 30.0])
+def test_events_are_looked_up_in_the_log_of_the_whole(
+    video: Path, monkeypatch: pytest.MonkeyPatch, window: float | None
+) -> None:
+    """An occurrence is that of the whole, however many windows there are."""
+    knows(monkeypatch)
+    engine = Telling()
+    found = find(video, [SECOND, RELEASE, PUSH, THIRD, POUR], engine, prompt="log", window=window)
+    assert seen(found) == [("ok", 12.0), ("ok", 17.2), ("absent", None), ("absent", None), ("missing", None)]
+    assert found.warnings[-1] == f"{RELEASE} is found 2 times (8.50, 17.20 s): the last counts"
+    assert len(engine.asked) == (1 if window == 30.0 else 5)
+    assert found.form == ("log" if window == 30.0 else None)
+    assert {r.labels for r in engine.asked} == {(SECOND, RELEASE, PUSH, THIRD, POUR)}
+
+
+def test_in_a_log_with_a_gap_nothing_is_absent(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    knows(monkeypatch)
+    cut = Telling(odd=lambda begin, trial: "<think>\n1.00 grasping the red" if begin > 13.0 else None)
+    found = find(video, [SECOND, PUSH], cut, prompt="log")
+    assert seen(found) == [("ok", 12.0), ("missing", None)]
+    assert [(round(a, 1), b) for a, b in found.gaps] == [(16.5, 20.0)]
+    assert any("a log cannot be read for certain: the log is cut off" in line for line in found.warnings)
+
+
+def test_confidence_of_what_is_looked_up_is_the_measured_one(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calibration = Calibration("made-up clips", (0.5, 1.0), (0.1, 0.6))
+    knows(monkeypatch, calibration=calibration)
+    found = find(video, [SECOND, PUSH], Telling(), prompt="log", window=30.0, trials=4)
+    assert found.confidence == (0.6, None)
+    parts = find(video, [SECOND, PUSH], Telling(), prompt="log", trials=4)
+    assert (parts.confidence, seen(parts)) == ((None, None), seen(found))  # of joined logs nothing was measured
+
+
+def test_the_log_of_a_model_with_words_of_its_own_answers_no_question(video: Path) -> None:
+    with pytest.raises(TempolocError, match="prompt log asks for a log of all events and lists none"):
+        find(video, [GRASP], Telling(), prompt="log", window=None)

@@ -69,6 +69,21 @@ def test_the_confidence_is_the_one_that_was_found(tmp_path: Path) -> None:
     assert desk.answer({"op": "clip", "index": 0})["model"]["events"][0]["confidence"] == 0.28
 
 
+def test_texts_are_read_in_the_form_in_which_they_were_asked_for(tmp_path: Path) -> None:
+    """A log is looked up; what answers say of parts has times of parts, which are nobody's here."""
+    one, again = found(video(tmp_path / "a.mp4")), "grasping for the second time"
+    text = f"<think>\n0.50 grasping 0.50\n1.10 {again} 1.10\n3.90 end\n</think>"
+    events = (FoundEvent(again, 1.1, "ok"), FoundEvent("releasing", None, "absent"))
+    log = replace(one, events=events, texts=(text,), form="log")
+    for result, statuses in ((log, [("ok", "absent")]), (replace(log, form=None, texts=(text, text)), [])):
+        write_found([result], file := tmp_path / f"{result.form}.json")
+        for source in (result, file):
+            review = open_review(source, output=tmp_path / "r.jsonl", who="Ada")
+            assert [t.statuses for t in review.answers["own/a"].trials] == statuses
+            assert review.start(review.clip("own/a"))[1] == (1.1, None)
+    assert "form" not in json.loads(json.dumps(one.to_dict()))
+
+
 def test_boundaries_that_the_gripper_moved_are_reviewed_not_the_models(tmp_path: Path) -> None:
     one = found(video(tmp_path / "a.mp4"))
     moved = replace(one, model="m/fused", events=(replace(one.events[0], boundary=1.37), one.events[1]))
