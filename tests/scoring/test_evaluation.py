@@ -613,7 +613,7 @@ def test_json_is_in_form_where_it_was_asked_for(tmp_path: Path) -> None:
     ):  # fmt: skip
         rows = [row(told, **({"form": form} if form else {}))]
         assert values(score(tmp_path, rows), "mae_s", "compliance", "recall") == [0.0, compliance, 1.0]
-    with pytest.raises(TempolocError, match=r"^p\.jsonl:1: form = \"xml\" is none of 'lines' or 'json'"):
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:1: form = \"xml\" is none of 'lines', 'json' or 'log'"):
         score(tmp_path, [row(lines, form="xml")])
 
 

@@ -18,7 +18,7 @@ from ...scoring.answers import write_answer
 from ...scoring.logs import numbered, write_lines
 
 # %% auto #0
-__all__ = ['Asked', 'KNOWN', 'TASKS', 'Entry', 'entries', 'write_log', 'write_answer_from', 'draw_question', 'draw_names',
+__all__ = ['Asked', 'KNOWN', 'TASKS', 'Entry', 'entries', 'write_log', 'write_answer_from', 'draw_question', 'rename',
            'answer_prompts', 'log_alone', 'log_then_answer', 'look_up_log', 'in_a_row', 'stilled', 'logged']
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #61f265fb
@@ -141,32 +141,34 @@ def draw_question(
     return [(_call(e, rng), e.time) for e in chosen]
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #7c92e793
-def _rename(label: str, names: Mapping[str, str]) -> str:
-    """A label with the name of its object changed, if it has one."""
-    head, the, name = label.partition(" the ")
-    return f"{head}{the}{names.get(name, name)}"
+def _other(name: str, rng: np.random.Generator) -> str:
+    """Another name for an object, of a known one or made up."""
+    others = (_made_up(rng), *rng.permutation([known for known in KNOWN if known != name]))
+    return str(others[0] if rng.random() < 0.25 else others[1])
 
 
-def draw_names(log: Sequence[Entry], rng: np.random.Generator) -> dict[str, str]:
-    """Other names for the objects of a log, each its own."""
-    named = {e.label.partition(" the ")[2] for e in log}
-    mine, kept = sorted(named & set(KNOWN)), named - set(KNOWN)  # a button that keeps its name shares it with none
-    others = [str(name) for name in rng.permutation([*KNOWN, *(_made_up(rng) for _ in range(4))])]
-    return dict(zip(mine, dict.fromkeys(name for name in others if name not in kept), strict=False))
+def rename(log: Sequence[Entry], rng: np.random.Generator) -> tuple[list[Entry], list[int]]:
+    """A log with other names for half of what stands between two arrivals, and the lines where such a name begins."""
+    labels, begins, called = list[str](), list[int](), dict[str, str]()
+    for line, entry in enumerate(log):
+        head, the, name = entry.label.partition(" the ")
+        if name in KNOWN and (name not in called or is_start(entry.label)):
+            called[name] = _other(name, rng) if rng.random() < 0.5 else name
+            begins += [line] if called[name] != name else []
+        labels.append(f"{head}{the}{called.get(name, name)}")
+    return entries(labels, [entry.time for entry in log]), begins
 
 
-def _unshown(text: str, names: Mapping[str, str]) -> tuple[tuple[int, int], ...]:
-    """Where a log names an object by a name that no frame shows: where the hand arrives, or where it is named first."""
-    spans, seen, at = list[tuple[int, int]](), set[str](), 0
-    for line in text.split("\n"):
-        for name in names.values():
-            place = line.find(f" the {name} ")
-            if place >= 0:
-                if name not in seen or " arriving " in line:
-                    spans.append((at + place + 5, at + place + 5 + len(name)))
-                seen.add(name)
-                break
-        at += len(line) + 1
+def _unshown(log: Sequence[Entry], text: str, lines: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Where a text that begins with a log has the names of some of its lines, which no frame shows."""
+    spans, at = list[tuple[int, int]](), text.index("\n") + 1
+    for number, entry in enumerate(log):
+        end = text.index("\n", at)
+        if number in lines:
+            name = entry.label.partition(" the ")[2]
+            begin = text.index(f" the {name} ", at, end) + 5
+            spans.append((begin, begin + len(name)))
+        at = end + 1
     return tuple(spans)
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #af7d0a1f
@@ -186,11 +188,11 @@ def answer_prompts() -> dict[Prompt, float]:
 def log_alone(film: Film, seq: Sequenced, rng: np.random.Generator, options: TaskOptions) -> TaskExample:
     """List all that a sequence shows."""
     log, _, last = _shown(film, seq)
-    names = draw_names(log, rng) if rng.random() < options.renamed else {}
-    text = write_log([replace(e, label=_rename(e.label, names)) for e in log], last)
+    log, begins = rename(log, rng) if rng.random() < options.renamed else (log, [])
+    text = write_log(log, last)
     prompt = load_prompt("log")
     sample = seq.sample("log", prompt.question(()), f"{text}\n</think>", prompt.system)
-    return replace(sample, untold=_unshown(text, names))
+    return replace(sample, untold=_unshown(log, text, begins))
 
 
 def log_then_answer(
@@ -198,15 +200,14 @@ def log_then_answer(
 ) -> TaskExample | None:
     """List all that a sequence shows, and answer a question with it; None where there is nothing to ask."""
     log, end, last = _shown(film, seq)
-    names = draw_names(log, rng) if rng.random() < options.renamed else {}
-    log = [replace(e, label=_rename(e.label, names)) for e in log]
-    asked = draw_question(log, [names.get(n, n) for n in film.names], rng, options)
+    log, begins = rename(log, rng) if rng.random() < options.renamed else (log, [])
+    asked = draw_question(log, film.names, rng, options)
     if not asked:
         return None
     prompt, text = choose(rng, prompts), write_log(log, last)
     answer = f"{text}\n\n{write_answer_from(log, asked, end)}"
     sample = seq.sample("answer", prompt.question([label for label, _ in asked]), answer, prompt.system)
-    return replace(sample, untold=_unshown(text, names))
+    return replace(sample, untold=_unshown(log, text, begins))
 
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #d283edf7
 def look_up_log(

@@ -67,7 +67,7 @@ class TaskOptions:
     squeezed: float = 0.0  # share of batches whose stamped frames a processor shrinks to a row of tokens less
     skills: float = 0.0  # share of clips with the start of each skill among their events
     scenes_by_frame: float = 0.3  # share of sequences of scenes with a stamp of its own under each frame
-    renamed: float = 0.2  # share of logs in which things have others' names
+    renamed: float = 0.2  # share of logs in which things have others' names, from one arrival to the next
     in_a_row: float = 0.0  # share of logs of two clips, one after the other
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #267c6408
