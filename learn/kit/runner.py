@@ -110,7 +110,7 @@ def train(seed, steps, gpu):
     share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
     every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 60 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 70 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
