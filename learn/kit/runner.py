@@ -110,7 +110,7 @@ def train(seed, steps, gpu):
     share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
     every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 70 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 80 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
@@ -156,7 +156,9 @@ def step_train():
         gpu = place % max(1, GPUS); out = L / "out" / f"V{seed}"
         if (out / "model" / "model.safetensors").exists(): continue
         have = planned(seed) if (out / "checkpoint.pt").exists() else 0
-        running[seed] = [train(seed, 0 if have else steps, gpu), have or steps, gpu]
+        mates = sum(p % max(1, GPUS) == gpu for p in range(len(NAMES)))  # trainings that share the GPU
+        mine = steps if DRY else max(2000, steps // mates // 500 * 500)
+        running[seed] = [train(seed, 0 if have else mine, gpu), have or mine, gpu]
         if have: seen.add(seed)
     say("training seeds", sorted(running), "steps", {s: r[1] for s, r in running.items()}, "until", TRAIN_END)
     told = 0
