@@ -139,8 +139,13 @@ class _Draw:
 
 # %% ../../../nbs/95_lab_sim/62_which_plan.ipynb #48762aa9
 def _with_visits(rng: np.random.Generator, plan: ClipPlan) -> ClipPlan:
-    """The plan, with visits to objects of any kind before a third of its actions."""
-    chosen = [str(rng.choice(plan.things)) if rng.random() < 0.35 else "" for _ in plan.actions]
+    """The plan, with visits before half of its actions.
+
+    Objects that are never picked are visited four times as often: the hand comes to the others to pick them, too.
+    """
+    weights = np.array([4.0 if ("pick", name) in HELD_OUT else 1.0 for name in plan.things])
+    drawn = [str(rng.choice(plan.things, p=weights / weights.sum())) for _ in plan.actions]
+    chosen = [name if rng.random() < 0.5 else "" for name in drawn]
     return replace(plan, actions=tuple(replace(a, visit=v) for a, v in zip(plan.actions, chosen, strict=True)))
 
 

@@ -59,7 +59,7 @@ def test_visits_are_added_to_the_same_plan() -> None:
         assert told(plain) == told(more)
         assert {a.visit for a in more.actions} - {""} <= set(more.things)
         visits += [a.visit for a in more.actions]
-    assert 0.25 < np.mean([v != "" for v in visits]) < 0.45
+    assert 0.4 < np.mean([v != "" for v in visits]) < 0.6
     assert "bottle" in visits  # held out of what is picked, and still visited
 
 
