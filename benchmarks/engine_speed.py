@@ -53,7 +53,8 @@ from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.machine import cores, gpus
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.run import answer_clips, plan_requests
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS
 from tempoloc_nb.video.files import encode, read

@@ -40,7 +40,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.files import write_text
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.video.budget import RECIPE_TOTAL_PIXELS

@@ -92,7 +92,7 @@ def localize(
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34e
 def _plan_lines(ask: AskConfig, engine: Backend | EngineConfig, clips: Clips, video_root: Path | None) -> list[str]:
     """What would be asked, in lines; nothing is loaded."""
-    from tempoloc_nb.inference.run import check_engine, check_question
+    from tempoloc_nb.inference.requests import check_engine, check_question
     from tempoloc_nb.models.estimate import plan_localize
     from tempoloc_nb.models.locate import locate_model
 

@@ -22,7 +22,8 @@ from ..clips.manifest import Clip, Clips
 from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request, reason
-from .run import Asking, by_crop, check_engine, check_record, complete_request, opened_store
+from .requests import by_crop, check_engine, complete_request
+from .run import Asking, check_record, opened_store
 from .store import MemoryStore
 from ..models.ask import AskConfig
 from ..models.registry import Training

@@ -21,12 +21,12 @@ from ..engines.protocol import Backend, Request
 from .asking import Part, Rows, search_clips, unlike
 from .consensus import CombinedEvent, combine_answers
 from .found import Found, FoundEvent, Say, silent
-from .run import asked_form, asked_model, check_question, plan_requests
+from .requests import asked_form, asked_model, check_question, plan_requests
 from .segment import combine_logs
 from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..models.registry import Calibration
-from ..scoring.answers import Answer, Status, parse_answer
+from ..scoring.answers import Answer, Status, answer_from_log, parse_answer
 from ..scoring.logs import EventLog, LoggedEvent, look_up, name_key, read_log, settled
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import VideoInfo
@@ -85,11 +85,14 @@ class _Listed(Windowed):
             return WindowAnswer(window, (), (rows,))
         texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
         form = asked_form(request)
-        answers = [parse_answer(t, self.labels, window.length, self.boundary_is, form) for t in texts]
+        logs = [read_log(t, window.length) for t in texts] if form == "log" else []
+        answers = [answer_from_log(log, self.labels) for log in logs] or [
+            parse_answer(t, self.labels, window.length, self.boundary_is, form) for t in texts
+        ]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
-        told = combine_logs([read_log(t, window.length) for t in texts]).later(window.begin) if form == "log" else None
+        told = combine_logs(logs).later(window.begin) if logs else None
         if told is not None and measured:  # of other answers
             told = replace(told, events=tuple(replace(e, agreement=None) for e in told.events))
         lines = [line for i, e in enumerate(events) if (line := _other(e, i, answers))]
@@ -187,11 +190,10 @@ def _named(log: EventLog, labels: Sequence[str], answers: Sequence[WindowAnswer]
 def _in_log(log: EventLog, labels: Sequence[str], whole: bool) -> _Joined:
     """The events looked up in a log, which is `whole` if it has no gap: only then may one be absent."""
     events, lines, told = list[FoundEvent](), list[str](), (*log.events, *log.moments)
-    for label, (status, time) in zip(labels, look_up(log, labels), strict=True):
-        if time is None:
+    for label, (status, e) in zip(labels, look_up(log, labels), strict=True):
+        if e is None:
             events.append(FoundEvent(label, None, status if whole or status != "absent" else "missing"))
             continue
-        e = next(e for e in told if e.time == time)
         events.append(replace(_of_window(e), label=label))
         if status == "duplicate":
             lines.append(_last_counts(label, [o for o in told if name_key(o.name) == name_key(e.name)]))

@@ -23,7 +23,7 @@ from ..core.errors import TempolocError, counted, shown
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from .asking import Part, Search, search_clips
-from .run import asked_model
+from .requests import asked_model
 from .found import Found, FoundEvent, Say, silent
 from ..models.ask import AskConfig, Prompt, load_prompt
 from ..models.constraints import LONGEST_NAME, names_constraint

@@ -5,12 +5,10 @@
 # %% ../../nbs/45_inference/20_run.ipynb #13a32afc
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -22,106 +20,22 @@ from ..clips.manifest import Clips
 from ..clips.videos import find_footage, missing_message
 from ..core.errors import TempolocError, shown
 from ..core.files import check_output, sole_writer, writing
-from ..core.machine import check_shard, file_hash, shard_of, shard_path, versions
+from ..core.machine import check_shard, shard_of, shard_path, versions
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Incomplete, Request, Response
 from .baselines import BaselineBackend
+from tempoloc_nb.inference.requests import (
+    asked_alike, by_crop, check_engine, check_question, complete_request, plan_requests, response_row,
+)
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
 )
 from .store import MemoryStore, PredictionStore, errors_path
-from ..models.ask import AskConfig, Form, Sampling, load_prompt
-from ..models.constraints import answer_constraint
-from ..models.locate import find_model, locate_model, model_title
-from ..models.registry import ModelInfo, Training, listed_model
-from ..video.files import Footage, FrameSource, probe
-from ..video.view import View
+from ..models.ask import AskConfig
+from ..video.files import Footage
 
 # %% auto #0
-__all__ = ['plan_requests', 'by_crop', 'complete_request', 'request_id', 'asked_form', 'RunSummary', 'Asking', 'opened_store',
-           'forget_answers', 'check_record', 'answer_clips', 'asked_model', 'check_question', 'check_engine']
-
-# %% ../../nbs/45_inference/20_run.ipynb #6740572f
-def plan_requests(
-    clips: Clips, videos: Mapping[str, Footage], ask: AskConfig, labels: Mapping[str, Sequence[str]] | None = None
-) -> list[Request]:
-    """A request for each clip that has a video. `labels` replaces the events asked for, by clip."""
-    others, numbers, prompt = labels or {}, tuple(range(ask.trials)), load_prompt(ask.prompt)
-    return [
-        Request(c.clip, c.task, videos[c.clip], tuple(others.get(c.clip, c.labels)), prompt, ask.fps, ask.view, numbers)
-        for c in clips.clips
-        if c.clip in videos
-    ]
-
-# %% ../../nbs/45_inference/20_run.ipynb #970a4874
-def by_crop(request: Request, ask: AskConfig) -> list[Request]:
-    """The request, or, if trials see crops of their own, one for each of its trials."""
-    if not ask.crops:
-        return [request]
-    return [replace(request, view=replace(request.view, crop=t), trials=(t,)) for t in request.trials]
-
-# %% ../../nbs/45_inference/20_run.ipynb #96518f7d
-def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
-    """The request with its structure, if answers are to have one, and its id.
-
-    `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its own. Raises
-    `TempolocError` for a video that cannot be read.
-    """
-    if request.id:
-        return request
-    if ask.structured is not None and request.constraint is None:
-        duration = probe(request.video).duration
-        held = answer_constraint(
-            ask.structured, request.labels, duration, think=ask.reasons, absent=request.prompt.absent
-        )
-        request = replace(request, constraint=held)
-    return replace(request, id=request_id(request, settings, ask.sampling))
-
-# %% ../../nbs/45_inference/20_run.ipynb #f242f733
-def request_id(request: Request, settings: Mapping[str, Any], sampling: Sampling) -> str:
-    """16 hexadecimal digits that identify what determines the answers, the video's content included."""
-    asked = {
-        "video": _content(request.video),
-        "prompt": [request.prompt.system, request.prompt.question(request.listed)],
-        "fps": request.fps, "view": request.view.record(), "sampling": asdict(sampling), "backend": dict(settings),
-        "clip": request.clip,
-    }  # fmt: skip
-    if request.constraint is not None:
-        asked["constraint"] = asdict(request.constraint)
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
-
-# %% ../../nbs/45_inference/20_run.ipynb #124baca9
-def _content(video: Footage) -> str | list[object]:
-    """What tells a video's content: its file's hash, or size and age of the files, perhaps huge, of a `FrameSource`."""
-    if not isinstance(video, FrameSource):
-        return file_hash(video)
-    return [repr(video), *((f.st_size, f.st_mtime_ns) for f in (file.stat() for file in video.files()))]
-
-# %% ../../nbs/45_inference/20_run.ipynb #401b0f90
-def _view_name(view: View) -> str:
-    """A view in a word: its stamps, and what is unusual."""
-    unusual = [f"shift{view.shift:+g}" if view.shift else "", view.content if view.content != "video" else ""]
-    return "-".join(part for part in [view.stamps, *unusual] if part)
-
-
-def asked_form(request: Request) -> Form:
-    """The form in which a request wants its answers: the constraint's, else the prompt's."""
-    if request.constraint is not None:
-        return "json" if request.constraint.kind == "json" else "lines"
-    return request.prompt.form
-
-# %% ../../nbs/45_inference/20_run.ipynb #da30adbd
-def _response_row(request: Request, response: Response, backend: Backend, swapped: bool) -> dict[str, Any]:
-    """One line of the predictions file."""
-    row: dict[str, Any] = {
-        "clip": request.clip, "task": request.task, "model": backend.model, "fps": request.fps,
-        "trial": response.trial, "text": response.text, "request_id": request.id, "backend": backend.name,
-        "view": _view_name(request.view), "prompt": request.prompt.name,
-    }  # fmt: skip
-    row |= {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(response).items()}
-    row |= {"form": form} if (form := asked_form(request)) != "lines" else {}
-    row |= {"time_base": base} if (base := getattr(backend, "time_base", None)) else {}
-    return row | ({"labels": list(request.labels)} if swapped else {})
+__all__ = ['RunSummary', 'Asking', 'opened_store', 'forget_answers', 'check_record', 'answer_clips']
 
 # %% ../../nbs/45_inference/20_run.ipynb #57b8d27f
 @dataclass(frozen=True, slots=True)
@@ -145,16 +59,6 @@ class RunSummary:
         """Print a line about each clip that failed to stderr."""
         for clip, why in self.failed:
             print(f"tempoloc: {shown(why if clip in why else f'{clip}: {why}')}", file=sys.stderr)
-
-# %% ../../nbs/45_inference/20_run.ipynb #792197f5
-def _asked_alike(planned: Iterable[Request], ask: AskConfig) -> Iterable[list[Request]]:
-    """The requests, together where they have one answer: a log of the same video, written without drawing."""
-    alike: dict[object, list[Request]] = {}
-    for place, request in enumerate(planned):
-        one = request.prompt.log and ask.sampling.temperature == 0
-        key = repr(replace(request, clip="", task="", labels=())) if one else place
-        alike.setdefault(key, []).append(request)
-    return alike.values()
 
 # %% ../../nbs/45_inference/20_run.ipynb #c5ee8733
 @dataclass(slots=True)
@@ -181,7 +85,7 @@ class Asking:
         Reading every video to hash it, before the first question, would keep a GPU waiting for minutes.
         """
         settings = self.backend.settings()
-        for alike in _asked_alike(planned, self.ask):
+        for alike in asked_alike(planned, self.ask):
             by_trials: dict[tuple[int, ...], list[Request]] = {}
             for plan in alike:
                 if request := self._lacking(plan, settings):
@@ -240,7 +144,7 @@ class Asking:
             raise TempolocError(f"{request.clip}: asked for trials {list(request.trials)}, the back end gave {trials}")
         named = self.swapped is None or request.clip in self.swapped
         given = [replace(r, latency_s=0.0) for r in answer] if free else answer
-        rows = [_response_row(request, r, self.backend, named) for r in given]
+        rows = [response_row(request, r, self.backend, named) for r in given]
         self.store.write(rows)
         if lacking := [t for t in request.trials if t not in trials]:
             why = f": {answer.why}" if isinstance(answer, Incomplete) else ""
@@ -401,45 +305,6 @@ def _tell_controls(clips: Clips, ask: AskConfig, engine: Backend) -> None:
         lines = [str(error)]
     for line in lines:
         _tell(line)
-
-# %% ../../nbs/45_inference/20_run.ipynb #14fee842
-def asked_model(ask: AskConfig, engine: Backend | EngineConfig) -> tuple[str, ModelInfo | None, Training | None]:
-    """The name of the model that is asked, what is known of it, and what it was trained on; None for what is not."""
-    own = isinstance(engine, EngineConfig)
-    title = model_title(ask.model) if isinstance(engine, EngineConfig) else engine.model
-    info = find_model(ask.model)
-    known = info if own else listed_model(title)
-    return title, info, known.trained if known else None
-
-
-def check_question(
-    ask: AskConfig, labels: Sequence[str] | None = None, engine: Backend | EngineConfig | None = None
-) -> None:
-    """Raise `TempolocError` for a prompt that is not there or not for these labels, and for an impossible structure.
-
-    Without `labels` any may be asked for, also of a log; then an `engine` that is known to write none raises it, too.
-    """
-    prompt = load_prompt(ask.prompt)
-    if prompt.log and labels is None and engine is not None:
-        title, _, trained = asked_model(ask, engine)
-        if trained is not None:
-            trained.check_logs(title)
-    labels = labels if labels is not None else () if prompt.log else ("event",)
-    prompt.question(labels)
-    if prompt.log and ask.structured is not None:
-        raise TempolocError("structured output is for events that are listed, not for a log of all: leave it out")
-    if prompt.spans:
-        what = f"prompt {prompt.name} asks for names of spans"
-        raise TempolocError(f"{what}: choose another, or use tempoloc segment --by with a --model")
-    if ask.structured is not None:
-        answer_constraint(ask.structured, labels, 1.0, think=ask.reasons)
-
-# %% ../../nbs/45_inference/20_run.ipynb #2c18a051
-def check_engine(engine: EngineConfig, ask: AskConfig) -> None:
-    """Raise `TempolocError` for an unknown engine, for what it cannot have, and for a model that is not here."""
-    engine.check()
-    if engine.backend != "openai":
-        locate_model(ask.model)
 
 # %% ../../nbs/45_inference/20_run.ipynb #5669a458
 def _videos_of(

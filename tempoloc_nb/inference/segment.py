@@ -22,7 +22,7 @@ from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Request
 from .asking import Part, Rows, search_clips, unlike
 from .found import Found, FoundEvent, Say, event_labels, silent
-from .run import asked_model, check_question
+from .requests import asked_model, check_question
 from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..scoring.logs import EventLog, LoggedEvent, name_key, read_log, settled

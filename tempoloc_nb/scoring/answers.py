@@ -13,15 +13,15 @@ from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
-from .logs import look_up, read_log
+from .logs import EventLog, look_up, read_log
 from .phrases import beside_absence, match_label
 from ..models.ask import Form
 from .records import read_entries, read_json
 from .times import ROUNDING
 
 # %% auto #0
-__all__ = ['Status', 'STATUSES', 'Answer', 'write_answer', 'answer_text', 'status_of', 'parse_answer', 'Repairs', 'repair',
-           'parse_recipe']
+__all__ = ['Status', 'STATUSES', 'Answer', 'write_answer', 'answer_text', 'status_of', 'answer_from_log', 'parse_answer',
+           'Repairs', 'repair', 'parse_recipe']
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #e4e2d855
 Status = Literal["ok", "missing", "malformed", "out_of_range", "reversed", "duplicate", "other_event", "absent"]
@@ -295,12 +295,13 @@ def _read_asked_json(body: str, labels: tuple[str, ...]) -> list[Entry] | None:
     return entries if whole and [e.index for e in entries] == list(range(len(labels))) else None
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #8c0e92a1
-def _from_log(text: str, labels: tuple[str, ...], duration: float | None) -> Answer:
+def answer_from_log(log: EventLog, labels: Sequence[str]) -> Answer:
     """What a log says of the events asked for; that it tells of others is what it is for."""
-    log = read_log(text, duration)
     events = (
-        _Prediction(i, labels[i], status, time, labelled=True, raw="" if time is None else f"{time:.2f} {labels[i]}")
-        for i, (status, time) in enumerate(look_up(log, labels))
+        _Prediction(
+            i, labels[i], status, e.time if e else None, labelled=True, raw=f"{e.time:.2f} {labels[i]}" if e else ""
+        )
+        for i, (status, e) in enumerate(look_up(log, labels))
     )
     return Answer(tuple(events), source="text" if log.usable else "", compliant=log.status == "ok")
 
@@ -320,7 +321,7 @@ def parse_answer(
     """
     asked = tuple(labels)
     if form == "log":
-        return _from_log(text, asked, duration)
+        return answer_from_log(read_log(text, duration), asked)
     body, tagged = _body(text := text[-_MAX_CHARS:])
     source: Literal["answer", "text"] = "answer" if tagged else "text"
     if clean := _asked_lines(asked).fullmatch(body):

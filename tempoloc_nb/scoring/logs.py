@@ -389,8 +389,8 @@ _TOLD = frozenset(name_key(verb)[0] for verb in LOG_VERBS.values())
 
 def look_up(
     log: EventLog, labels: Sequence[str]
-) -> list[tuple[_LogStatus | Literal["absent"], float | None]]:
-    """What a log says of each event: a status, and the time (s) where it has one.
+) -> list[tuple[_LogStatus | Literal["absent"], LoggedEvent | None]]:
+    """What a log says of each event asked for: a status, and its own event where it has one.
 
     `… for the second time` is the second of its name. A label without a number that stands n times among `labels` means
     the last n; where there are more, these are "duplicate". What the log does not have is "absent", or "missing" if its
@@ -398,13 +398,13 @@ def look_up(
     """
     if not log.usable:
         return [(log.status, None)] * len(labels)
-    times: dict[tuple[str, ...], list[float]] = {}
+    named: dict[tuple[str, ...], list[LoggedEvent]] = {}
     for e in (*log.events, *log.moments):
-        times.setdefault(name_key(e.name), []).append(e.time)
+        named.setdefault(name_key(e.name), []).append(e)
     asked = [(name_key(name), number) for name, number in map(_parted, labels)]
-    found = list[tuple[_LogStatus | Literal["absent"], float | None]]()
+    found = list[tuple[_LogStatus | Literal["absent"], LoggedEvent | None]]()
     for i, (key, number) in enumerate(asked):
-        own, alike = times.get(key, []), [j for j, other in enumerate(asked) if other[0] == key]
+        own, alike = named.get(key, []), [j for j, other in enumerate(asked) if other[0] == key]
         plain = [j for j in alike if asked[j][1] is None]
         first = max(0, len(own) - len(plain)) if plain == alike else 0
         place = first + plain.index(i) if number is None else number - 1

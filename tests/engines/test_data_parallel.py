@@ -22,7 +22,7 @@ from tempoloc_nb.engines.data_parallel import DataParallelBackend, _answer_each
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 

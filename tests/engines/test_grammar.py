@@ -25,7 +25,7 @@ from tempoloc_nb.engines import decoding
 from tempoloc_nb.engines.decoding import Grammars, _Guide
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.inference.run import asked_form, plan_requests
+from tempoloc_nb.inference.requests import asked_form, plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.constraints import Constraint, answer_constraint, obeys
 from tempoloc_nb.scoring.answers import answer_text, parse_answer, repair

@@ -27,7 +27,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.engines.qwen import mrope_positions, overlay_options, show, stock_positions
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling, load_prompt
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.overlay import stamp_video

@@ -28,7 +28,7 @@ from tempoloc_nb.engines.light import _LightModel, load_light
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.test_pattern import capture
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.locate import ask_config

@@ -24,7 +24,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.prefix_cache import use_prefix_cache
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import ask_config, load_model
 

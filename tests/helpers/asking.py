@@ -9,7 +9,8 @@ from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Backend, Request, Response
-from tempoloc_nb.inference.run import RunSummary, answer_clips, plan_requests
+from tempoloc_nb.inference.requests import plan_requests
+from tempoloc_nb.inference.run import RunSummary, answer_clips
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 

@@ -14,7 +14,7 @@ import pytest
 import tempoloc_nb as tl
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request
-from tempoloc_nb.inference import run as runner
+from tempoloc_nb.inference import requests
 from tempoloc_nb.inference.found import Found
 from tempoloc_nb.models.registry import Calibration, Training
 from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, log_text, settled
@@ -152,7 +152,7 @@ def test_a_prompt_that_cannot_say_absent(video: Path) -> None:
 
 def knows(monkeypatch: pytest.MonkeyPatch, logs: bool = True, calibration: Calibration | None = None) -> None:
     """Let the engine's model be one that was trained on clips of 6 s, to write `logs` or not."""
-    whole = runner.asked_model
+    whole = requests.asked_model
 
     def trained(*given: Any) -> Any:
         title, info, _ = whole(*given)

@@ -23,9 +23,11 @@ from tempoloc_nb.core import machine
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.machine import check_shard, read_shard, shard_of, shard_path
 from tempoloc_nb.engines.protocol import Request, Response
+from tempoloc_nb.inference import requests
 from tempoloc_nb.inference import run as runner
 from tempoloc_nb.inference.record import pack_predictions, read_record, read_rows, record_path, write_record
-from tempoloc_nb.inference.run import Asking, _view_name, complete_request, plan_requests, request_id
+from tempoloc_nb.inference.requests import _view_name, complete_request, plan_requests, request_id
+from tempoloc_nb.inference.run import Asking
 from tempoloc_nb.inference.store import PredictionStore, errors_path
 from tempoloc_nb.models.ask import AskConfig, Sampling, load_prompt
 from tempoloc_nb.models.constraints import answer_constraint
@@ -401,21 +403,21 @@ def test_a_video_that_changes_during_a_run_is_read_again(tmp_path: Path) -> None
 
 
 def test_a_video_that_cannot_be_read_is_a_failure_of_its_clip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, bad = runner.file_hash, FEW.clips[2]
+    real, bad = requests.file_hash, FEW.clips[2]
 
     def file_hash(path: Path) -> str:
         if path == bad.video_path(SIM.root):
             raise PermissionError(13, "Permission denied")
         return real(path)
 
-    monkeypatch.setattr(runner, "file_hash", file_hash)
+    monkeypatch.setattr(requests, "file_hash", file_hash)
     out = tmp_path / "p.jsonl"
     summary = run_backend(Truthful(), FEW, out, fps=8)
     assert (summary.written, [clip for clip, _ in summary.failed]) == (3, [bad.clip])
     assert summary.failed[0][1] == f"{bad.video_path(SIM.root)}: Permission denied"  # which has the clip's name
     (error,) = rows(tmp_path / "p.errors.jsonl")
     assert (error["clip"], error["trials"]) == (bad.clip, [0])
-    monkeypatch.setattr(runner, "file_hash", real)
+    monkeypatch.setattr(requests, "file_hash", real)
     assert run_backend(Truthful(), FEW, out, fps=8).written == 1
     assert not (tmp_path / "p.errors.jsonl").exists()
 
@@ -507,7 +509,7 @@ def test_an_interrupted_engine_is_told_to_end(tmp_path: Path, monkeypatch: pytes
     def interrupt(*_: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runner, "_response_row", interrupt)
+    monkeypatch.setattr(runner, "response_row", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_backend(backend, FEW, tmp_path / "p.jsonl", fps=8)
     assert backend.closed

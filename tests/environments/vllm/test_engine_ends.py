@@ -18,7 +18,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 

@@ -13,7 +13,7 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.hf import HFBackend
 from tempoloc_nb.engines.protocol import Backend, Request, Response
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.scoring.answers import parse_answer
 from tempoloc_nb.video.view import View

@@ -23,7 +23,7 @@ from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.http import Patience
 from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.server import ALL_FRAMES, OpenAIBackend
-from tempoloc_nb.inference.run import plan_requests
+from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.models.constraints import answer_constraint, obeys
 from tempoloc_nb.models.locate import ask_config
