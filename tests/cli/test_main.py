@@ -8,6 +8,7 @@ import pickle
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -405,4 +406,8 @@ def test_an_interrupt_within_a_finalizer_is_an_interrupt(run: Run, monkeypatch: 
         return [{}]
 
     monkeypatch.setattr("tempoloc_nb.models.registry.model_rows", models)
-    assert run("models") == (130, "", "tempoloc: interrupted\n")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # an earlier test may have left another
+    try:
+        assert run("models") == (130, "", "tempoloc: interrupted\n")
+    finally:
+        signal.signal(signal.SIGINT, before)
