@@ -5,7 +5,6 @@
 # %% ../../nbs/45_inference/20_run.ipynb #13a32afc
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
