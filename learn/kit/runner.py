@@ -16,6 +16,8 @@ ANSWER = int(os.environ.get("ANSWER", 250)) + 60  # s for the questions and the 
 TRAIN_END = BUDGET - ANSWER
 SPEED = float(os.environ.get("SPEED", 12.5)) / PER  # steps a second, before it is measured
 NAMES = [int(x) for x in os.environ.get("NAMES", "").split(",") if x] or list(range(SEEDS))
+def gpu_gb(): return 0 if DRY else int(subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split()[0]) / 1024
+if not DRY and len(NAMES) > GPUS and gpu_gb() < 120: NAMES = NAMES[:GPUS]  # two trainings have no room on one H100
 SEEDS = len(NAMES)
 EXTRAS = os.environ.get("EXTRAS", "1" if GPUS > SEEDS else "")  # a GPU is left: extras.py uses it
 INIT, TOKENS, LR = os.environ.get("INIT", ""), os.environ.get("TOKENS", "128000"), os.environ.get("LR", "8e-4")
@@ -52,7 +54,7 @@ def step_models():
     return start([PY, "models.py", "states", CORES], "models.log")
 
 def step_sim():
-    return start([PY, "sim.py", "states", 15 if DRY else int(os.environ.get("SIM", 130)), CORES, os.environ.get("SIM_SEEDS", 600000)], "sim.log")
+    return start([PY, "sim.py", "states", os.environ.get("SIM", 130), CORES, os.environ.get("SIM_SEEDS", 600000)], "sim.log")
 
 MAIN = "import sys; from tempoloc_nb.__main__ import main; sys.exit(main())"
 FEW = "import tempoloc_nb.lab.tiny.frame_store as f; f.SCENES_A_PART = 5; f.SCENE_SHARES = {'lift': 1.0}; f.scene_jobs.__defaults__ = ('Panda', f.SCENE_SHARES); " if DRY else ""
@@ -64,11 +66,11 @@ STORE_S = int(os.environ.get("STORE_S", 330))  # s
 def room_gb():
     """GB that the store may have: a copy on each GPU beside the training, and for a while one a training in memory, beside /dev/shm's."""
     if DRY: return float(os.environ.get("ROOM_GB", 1))
-    gpu = int(subprocess.run(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"], capture_output=True, text=True).stdout.split()[0]) / 1024
+    gpu = gpu_gb() / (2 if len(NAMES) > GPUS else 1)
     free = int(re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())[1]) / 2**20
     limit = Path("/sys/fs/cgroup/memory.max")
     if limit.exists() and limit.read_text().strip().isdigit(): free = min(free, int(limit.read_text()) / 2**30)
-    return min(gpu - 36, 0.7 * free / (1 + SEEDS), float(os.environ.get("ROOM_GB", 70)))
+    return min(gpu - 32, 0.7 * free / (1 + SEEDS), float(os.environ.get("ROOM_GB", 70)))
 
 def stored_gb(): return sum(p.stat().st_size for p in STORE.glob("*.npz")) / 2**30
 
@@ -110,7 +112,7 @@ def train(seed, steps, gpu):
     share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
     every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 80 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 90 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
@@ -222,7 +224,11 @@ def wait(name, make, log):
 if __name__ == "__main__":
     end_orphans()
     say(f"cores {CORES}, GPUs {GPUS}, seeds {SEEDS}, looks {LOOKS}, training ends at {TRAIN_END} s")
-    if os.environ.get("SIM", "0") != "0": wait("simulated", step_sim, "sim.log")
+    if os.environ.get("SIM", "0") != "0" and not done("simulated"):
+        began, p = time.time(), step_sim()
+        while p.poll() is None and time.time() - began < int(os.environ["SIM"]) + 30: time.sleep(0.5)
+        if p.poll() is None: os.killpg(p.pid, signal.SIGKILL)
+        say("simulated", tail("sim.log", 3), len(list((L / "states").rglob("*.npz"))), "states"); finish("simulated", began)
     wait("models", step_models, "models.log")
     if not done("stored"):
         began = time.time(); code = store_within(); say("stored ended with", code, "\n" + tail("store.log", 3))

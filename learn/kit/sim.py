@@ -11,7 +11,14 @@ SHARES = {"which-sft/which-panda": 12, "which-sft/which-iiwa": 7, "which-sft/whi
 SHARES |= {f"gaps-sft/{t}-panda": 1.5 for t in ("push", "press", "thread", "pour")}
 SHARES |= {f"hands/{t}-{r}": 1.5 for t in ("stack-three", "square", "pick-place", "stack-two") for r in ("iiwa", "iiwa-panda", "panda-robotiq140")}
 SHARES = {k: v for k, v in SHARES.items() if k.startswith(os.environ.get("ONLY", ""))}
-AT_ONCE = 10  # clips between two choices of a family: its model is made once
+AT_ONCE = 15  # clips between two choices of a family: its model is made once
+
+def wanted(family, seed):
+    """Whether the hand visits what it never picks: such clips are too few (VISITS=0: all)."""
+    if family.task != "which" or os.environ.get("VISITS", "1") == "0": return True
+    import numpy as np
+    from tempoloc_nb.lab.sim.which_plan import HELD_OUT, draw_plan
+    return any(("pick", a.visit) in HELD_OUT for a in draw_plan(np.random.default_rng(seed), False, True).actions)
 
 def work(args):
     number, base, until, offset = args
@@ -26,6 +33,7 @@ def work(args):
         (root / "episodes" / key).mkdir(parents=True, exist_ok=True)
         for _ in range(AT_ONCE):
             if time.time() > until: break
+            while not wanted(family, family.first_seed + seeds[name]): seeds[name] += 1
             try: made += _attempt(family, family.first_seed + seeds[name], root) == ""
             except Exception as x: print(name, seeds[name], repr(x)[:150], flush=True)
             seeds[name] += 1
