@@ -112,7 +112,7 @@ def train(seed, steps, gpu):
     share = max(1, TRAIN_CORES // SEEDS); a = NAMES.index(seed) * share
     every = 5 if DRY else 500
     keep = [x for k in range(every, steps, every) for x in ("--keep", k)]
-    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 90 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
+    cmd = [PY, "-m", "tempoloc_nb", "tiny", "train", out / "reads.toml", "--store", STORE, "-o", out, "--workers", 1 if DRY else max(1, share - 1), "--seed", seed + 100 if INIT else seed, "--partial", "--device", "cpu" if DRY else "cuda", *keep]
     return start(cmd, out / "train.log", None if DRY else gpu, f"{a}-{a + share - 1}", OMP_NUM_THREADS=1)
 
 def progress(seed):
@@ -225,10 +225,11 @@ if __name__ == "__main__":
     end_orphans()
     say(f"cores {CORES}, GPUs {GPUS}, seeds {SEEDS}, looks {LOOKS}, training ends at {TRAIN_END} s")
     if os.environ.get("SIM", "0") != "0" and not done("simulated"):
-        began, p = time.time(), step_sim()
+        before = set((L / "states").rglob("*.npz")); began, p = time.time(), step_sim()
         while p.poll() is None and time.time() - began < int(os.environ["SIM"]) + 30: time.sleep(0.5)
         if p.poll() is None: os.killpg(p.pid, signal.SIGKILL)
-        say("simulated", tail("sim.log", 3), len(list((L / "states").rglob("*.npz"))), "states"); finish("simulated", began)
+        new = sorted(str(f.relative_to(L / "states")) for f in set((L / "states").rglob("*.npz")) - before)
+        (L / "sim.txt").write_text("".join(f + "\n" for f in new)); say("simulated", len(new), "states"); finish("simulated", began)
     wait("models", step_models, "models.log")
     if not done("stored"):
         began = time.time(); code = store_within(); say("stored ended with", code, "\n" + tail("store.log", 3))
