@@ -39,6 +39,6 @@ if [ -n "$OUT" ]; then
   [ -f $m ] || m=$(ls -d $v/steps/*/model.safetensors 2>/dev/null | tail -1)
   [ -n "$m" ] && [ -f "$m" ] && cp $m $OUT/$n.safetensors && echo "$n: $m"; done
  tar cJf $OUT/logs.tar.xz --ignore-failed-read *.log *.toml out/*/log.jsonl out/*/run.json out/*/*.log ans table.txt times.json flash.json forms/*/*.log forms/*/log.jsonl forms/*/run.json forms/*.jsonl forms.txt prof.txt 2>/dev/null
- [ -f done/stored ] && [ ! -f done/brought ] && tar cJf $OUT/states-new.tar.xz -C states -T $L/sim.txt && touch done/brought
+ [ -f done/stored ] && [ ! -f done/brought ] && XZ_OPT=-T0 tar cJf $OUT/states-new.tar.xz -C packed . && touch done/brought
  ls -la $OUT; fi
 cat table.txt 2>/dev/null; say "call ends; alive: $(alive && echo yes || echo no)"

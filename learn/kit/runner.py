@@ -230,6 +230,7 @@ if __name__ == "__main__":
         if p.poll() is None: os.killpg(p.pid, signal.SIGKILL)
         new = sorted(str(f.relative_to(L / "states")) for f in set((L / "states").rglob("*.npz")) - before)
         (L / "sim.txt").write_text("".join(f + "\n" for f in new)); say("simulated", len(new), "states"); finish("simulated", began)
+        start([PY, "pack.py", "states", "packed", "sim.txt"], "pack.log")
     wait("models", step_models, "models.log")
     if not done("stored"):
         began = time.time(); code = store_within(); say("stored ended with", code, "\n" + tail("store.log", 3))

@@ -2,8 +2,9 @@ import json, sys, shutil
 from pathlib import Path
 import numpy as np
 src,dst=Path(sys.argv[1]),Path(sys.argv[2])
+only=[src/x for x in Path(sys.argv[3]).read_text().split()] if len(sys.argv)>3 else sorted(src.glob('*/episodes/*/*.npz'))
 n=0
-for f in sorted(src.glob('*/episodes/*/*.npz')):
+for f in only:
     out=dst/f.relative_to(src)
     if out.exists(): continue
     try:
