@@ -86,9 +86,10 @@ class _Listed(Windowed):
         texts, fps = tuple(row["text"] for row in rows), float(rows[0]["effective_fps"])
         form = asked_form(request)
         logs = [read_log(t, window.length) for t in texts] if form == "log" else []
-        answers = [answer_from_log(log, self.labels) for log in logs] or [
-            parse_answer(t, self.labels, window.length, self.boundary_is, form) for t in texts
-        ]
+        if logs:
+            answers = [answer_from_log(log, self.labels) for log in logs]
+        else:
+            answers = [parse_answer(t, self.labels, window.length, self.boundary_is, form) for t in texts]
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))

@@ -24,11 +24,11 @@ from ..core.machine import check_shard, shard_of, shard_path, versions
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend, Incomplete, Request, Response
 from .baselines import BaselineBackend
-from tempoloc_nb.inference.requests import (
-    asked_alike, by_crop, check_engine, check_question, complete_request, plan_requests, response_row,
-)
 from tempoloc_nb.inference.record import (
     asked_clips, changed_settings, output_file, read_record, record_path, write_record,
+)
+from tempoloc_nb.inference.requests import (
+    asked_alike, by_crop, check_engine, check_question, complete_request, plan_requests, response_row,
 )
 from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig
