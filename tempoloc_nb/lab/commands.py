@@ -204,15 +204,15 @@ def prepare(
 @app.command()
 def clips(
     roots: _RootsArgument, output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (CSV).")],
-    workers: WorkersOption = None, force: ForceOption = False,
+    force: ForceOption = False,
 ) -> None:
-    """List every clip with its seed and hashes of its start state and of three frames."""
+    """List every clip with its seed and a hash of its start state."""
     from tempoloc_nb.core.files import all_or_nothing
     from tempoloc_nb.core.files import check_output
     from tempoloc_nb.lab.tiny.frame_store import csv_text, list_clips
 
     check_output(output, force=force)
-    rows = list_clips(roots, workers)
+    rows = list_clips(roots)
     with all_or_nothing(output, force=force) as partial:
         partial.write_bytes(csv_text(rows).encode())
     echo_done(f"{output}: {len(rows)} clips", output)
