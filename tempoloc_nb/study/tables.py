@@ -397,15 +397,15 @@ def _is_right(said: CombinedEvent, truth: Event, duration: float) -> bool:
 
 
 def event_lines(answers: Mapping[str, Sequence[CombinedEvent]], benchmark: Clips) -> pd.DataFrame:
-    """A line per event: its `label`, its question's `kind`, the video `shown`, `held_out`, `absent`, `denied`, `right`.
+    """A line per event: `label`, its question's `kind`, its video (`shown`), `held_out`, `absent`, `denied`, `right`.
 
-    `denied`: the answer says that the event is absent, which is right of one that is. Any other is right within
-    `NEAR` of the truth; a time outside the clip counts at its edge.
+    `denied`: the answer says that the event is absent, which is right of one that is. Any other is right within `NEAR`
+    of the truth; a time outside the clip counts at its edge. `agree` is the share of the trials that agree.
     """
     return pd.DataFrame(
         {"label": truth.label, "kind": c.extra["kind"], "shown": c.extra["shown"],
          "held_out": bool(c.extra.get("held_out")), "absent": truth.absent, "denied": said.absent,
-         "right": _is_right(said, truth, c.duration or np.inf)}
+         "agree": said.confidence, "right": _is_right(said, truth, c.duration or np.inf)}
         for c in benchmark.clips if c.clip in answers
         for said, truth in zip(answers[c.clip], c.events, strict=True)
     )  # fmt: skip
