@@ -239,7 +239,7 @@ class _Start:
 @app.command()
 @with_options(_Start, panels={"_Start": _TRAINING, "workers": _DATA}, workers=0, begin=0, seed=0)
 def train(
-    config: Annotated[str, typer.Argument(help="base, one-arm, sft, reads, or a training file (TOML).")],
+    config: Annotated[str, typer.Argument(help="base, sft, or a training file (TOML).")],
     store: Annotated[Path, option(_DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
     validation: Annotated[Path | None, option(_DATA, "Frame store to validate on.")] = None,
