@@ -136,10 +136,10 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     presets = load_registry().presets
     usual = presets[experiment.preset]
     other = (info.card if info is not None and info.base else usual) if ours else presets["study"]
-    prompt = other.prompt if ask.prompt == usual.prompt else ask.prompt
-    sampling = other.sampling if ask.sampling == usual.sampling else ask.sampling
+    ways = ("prompt", "sampling", "crops")
+    kept = {k: getattr(other if getattr(ask, k) == getattr(usual, k) else ask, k) for k in ways}
     stamps = other.view.stamps if ask.view.stamps == usual.view.stamps else ask.view.stamps
-    ask = ask.changed(model=model, prompt=prompt, sampling=sampling, stamps=stamps)
+    ask = ask.changed(model=model, stamps=stamps, **kept)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #5254f416

@@ -28,6 +28,7 @@ from tempoloc_nb.inference.baselines import prediction_rows
 from tempoloc_nb.inference.record import measured, pack_predictions, read_record, record_path, write_record
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import Place
+from tempoloc_nb.models.registry import load_registry
 from tempoloc_nb.scoring.evaluation import evaluate, written_boundaries
 from tempoloc_nb.study import experiments
 from tempoloc_nb.study.experiments import (
@@ -68,53 +69,50 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 # --- definitions ---
 
-CHECKPOINTS = (500, 1000, 2000)
+STAGES = (23000, 34000, 40198)
 
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
-    assert set(ALL) == {
-        "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
-        "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
-        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step00500", "val-step01000", "val-step02000",
-        "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
-        "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
-    }  # fmt: skip
-    sft = ALL["sft"]
-    assert (sft.ask.fps, sft.ask.prompt, sft.ask.trials, sft.ask.view) == (8, "tiny", 10, View("frame"))
-    assert sft.ask.sampling == Sampling(0.6, 0.95, 1.0, 400, 0)
-    base: dict[str, Any] = {"model": "tempoloc-tiny-base", "view": View("pair")}
-    one_arm: dict[str, Any] = {"model": "runs/one-arm/model", "view": View("pair")}
+    sft, presets = ALL["sft"], load_registry().presets
+    assert sft.ask == replace(presets["tiny"], model="tempoloc-tiny")
+    assert (sft.ask.prompt, sft.ask.trials, sft.ask.view, sft.ask.crops) == ("log", 1, View("frame"), True)
+    assert sft.ask.sampling == Sampling(0.0, 1.0, 1.0, 1500, 0)
+    base: dict[str, Any] = {"preset": "tiny-base", "model": "tempoloc-tiny-base", "trials": 10}
+    former = {"preset": "tiny-base", "model": "runs/former/model", "view": View("frame"), "trials": 10}
+    seeds = {f"seed{k}": f"runs/sft-seed{k}/model" for k in (1, 2)}
+    words: dict[str, Any] = {"preset": "tiny-asked", "clips_per_task": 25}
     changed: dict[str, dict[str, Any]] = {
         "base": base, "base-4fps": {**base, "fps": 4.0}, "base-12fps": {**base, "fps": 12.0},
         "base-constrained": {
             **base, "structured": "regex", "think": False, "sampling": Sampling(0.0, 0.95, 1.0, 400, 0), "trials": 1,
             "clips_per_task": 10,
         },
-        "sft-4fps": {"fps": 4.0, "trials": 3}, "sft-12fps": {"fps": 12.0, "trials": 3},
-        "sft-none": {"view": View("empty"), "trials": 3}, "sft-pair": {"view": View("pair"), "trials": 3},
-        "sft-shift5": {"view": View("frame", 5.0), "trials": 3},
-        "sft-blank": {"view": View("frame", content="blank"), "trials": 3},
-        "sft-shuffled": {"view": View("frame", content="shuffled"), "trials": 3},
-        "sft-swapped": {"swapped": True, "clips_per_task": 25}, "sft-seed1": {"model": "runs/sft-seed1/model"},
-        "sft-seed2": {"model": "runs/sft-seed2/model"}, "sft": {}, "one-arm": one_arm,
+        "sft": {}, **{f"sft-{seed}": {"model": model} for seed, model in seeds.items()},
+        "sft-4fps": {"fps": 4.0}, "sft-12fps": {"fps": 12.0}, "sft-none": {"view": View("empty")},
+        "sft-pair": {"view": View("pair")}, "sft-alternate": {"view": View("alternate")},
+        "sft-shift5": {"view": View("frame", 5.0)}, "sft-blank": {"view": View("frame", content="blank")},
+        "sft-shuffled": {"view": View("frame", content="shuffled")},
+        "sft-asked": words, "sft-swapped": {**words, "swapped": True}, "former": former,
         "base-own": {**base, "benchmark": "base-tasks"},
+        "which": {"benchmark": "which", "trials": 5}, "which-val": {"benchmark": "which-validation", "trials": 5},
+        **{f"which-{seed}": {"benchmark": "which", "model": model} for seed, model in seeds.items()},
     }  # fmt: skip
-    here: dict[str, Any] = {"benchmark": "validation", "trials": 2, "model": "runs/sft/model"}
+    here: dict[str, Any] = {"benchmark": "validation", "model": "runs/sft/model"}
     for name, values in {
-        "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
-        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in CHECKPOINTS},
+        "seed0": {}, **{seed: {"model": model} for seed, model in seeds.items()},
+        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in STAGES},
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
-        "greedy": {"sampling": replace(sft.ask.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
-        "swapped": {"swapped": True}, "one-arm": one_arm, "one-arm-swapped": {**one_arm, "swapped": True},
-        "one-arm-frame": {**one_arm, "view": View("frame")},
-        "base": {**base, "model": "runs/base/model"},
+        "pair": {"view": View("pair")}, "alternate": {"view": View("alternate")}, "asked": {"preset": "tiny-asked"},
+        "sampled": {"sampling": replace(sft.ask.sampling, temperature=0.6), "crops": False, "trials": 2},
+        "former": {**former, "trials": 2}, "base": {**base, "model": "runs/base/model", "trials": 2},
     }.items():  # fmt: skip
         changed[f"val-{name}"] = {**here, **values}
     assert set(changed) == set(ALL)
     for name, values in changed.items():
-        own: Any = {k: v for k, v in values.items() if k in ("benchmark", "swapped", "clips_per_task")}
-        ask: Any = {k: v for k, v in values.items() if k not in own}
-        assert ALL[name] == replace(sft, name=name, title=ALL[name].title, ask=replace(sft.ask, **ask), **own)
+        own: Any = {k: v for k, v in values.items() if k in ("benchmark", "swapped", "clips_per_task", "preset")}
+        ask: Any = {"model": "tempoloc-tiny", **{k: v for k, v in values.items() if k not in own}}
+        way = replace(presets[own.get("preset", "tiny")], **ask)
+        assert ALL[name] == replace(sft, name=name, title=ALL[name].title, ask=way, **own), name
     assert len({(e.benchmark, e.title) for e in ALL.values()}) == len(ALL)
     for e in ALL.values():
         assert load_benchmark(e.benchmark).name == e.benchmark
@@ -124,9 +122,9 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     ("text", "message"),
     [
         ("a = ", "is not valid TOML"),
-        ("[extra]", r"unknown table \[extra\]; known: defaults, experiments"),
+        ("[extra]", r"unknown table \[extra\]; known: experiments"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.fsp = 8", "ask has the unknown key 'fsp'"),
-        ("[defaults]\nask.fps = '8'", r'\[defaults\], ask: fps = "8" is not a number'),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\npreset = 'tine'", "unknown preset 'tine': did you mean tiny"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = true", "trials = true is not a whole number"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = 1.5", "trials = 1.5 is not a whole number"),
         ("[experiments.x]\nask.model = 'm'", r"\[experiments\.x\] lacks 'title'"),
@@ -178,7 +176,7 @@ def test_our_own_models_are_asked_as_defined() -> None:
     base = for_model(ALL["sft-4fps"], "tempoloc-tiny-base")
     wanted = replace(
         ALL["sft-4fps"], title="tempoloc-tiny-base, 4 fps",
-        ask=ALL["sft-4fps"].ask.changed(model="tempoloc-tiny-base", stamps="pair"),
+        ask=load_registry().presets["tiny-base"].changed(model="tempoloc-tiny-base", fps=4.0),
     )  # fmt: skip
     assert base == wanted
     assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], ask=ALL["sft"].ask.changed(fps=4.0))
@@ -194,7 +192,6 @@ def test_another_model_is_asked_with_other_stamps_only_where_the_experiment_is_a
         }  # fmt: skip
     assert for_model(ALL["base"], "tempoloc-tiny").ask.view == View("frame")
     assert for_model(ALL["base"], "x/y").ask.view == View("frame")
-    assert for_model(ALL["one-arm"], "runs/sft-seed1/model").ask.view == View("pair")  # it says so itself
 
 
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -504,7 +501,7 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
         assert run.by_task("mae_s")["n"].drop("").to_dict() == {k: len(wanted.of_task(k)) for k in wanted.tasks}
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
-    same = {"val-seed0": "sft", "val-base": "base", "val-one-arm": "one-arm"}
+    same = {"val-seed0": "sft", "val-base": "base", "val-former": "former"}
     if shipped and name in same:  # the weights that were chosen are those that ship
         records = [read_record(folder / f"{n}.jsonl.xz") for n in (name, same[name])]
         revisions = [record["settings"]["backend_settings"]["revision"] for record in records]
