@@ -156,12 +156,10 @@ class LogOptions:
         return [e for e in both if name_key(e.label) in wanted], lines
 
 # %% ../../nbs/45_inference/06_segment.ipynb #a4c4ab61
-def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
+def _read(row: Mapping[str, Any], window: Window) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
     if row.get("finish_reason") == "length":
         return EventLog(status="malformed", faults=("the answer is cut off: raise max_new_tokens",))
-    if stamped:
-        return read_log(row["text"], window.length, window.begin)
     return read_log(row["text"], window.length).later(window.begin)
 
 
@@ -181,11 +179,6 @@ class _Questions(Windowed):
         """Seconds of a window."""
         return self.options.window or (self.trained.longest_s if self.trained else _WINDOW)
 
-    @property
-    def stamped(self) -> bool:
-        """Whether times are written into the frames."""
-        return self.ask.view.stamps not in ("none", "empty")
-
     def settings(self) -> dict[str, Any]:
         """No events, and the length of windows."""
         return {"labels": [], "window": self.length}
@@ -200,15 +193,14 @@ class _Questions(Windowed):
         planned: dict[str, list[Request]] = {}
         prompt, trials = load_prompt(self.ask.prompt), tuple(range(self.ask.trials))
         for clip, name, window in self.parts(clips, infos):
-            view = replace(self.ask.view, shift=window.begin) if self.stamped else self.ask.view
-            request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, view, trials)
+            request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, self.ask.view, trials)
             planned.setdefault(clip.clip, []).append(request)
         return planned
 
 
 # %% ../../nbs/45_inference/06_segment.ipynb #eba2e92d
 def _logs_of(
-    parts: Sequence[tuple[Window, Rows | str]], stamped: bool, lines: list[str], least: float
+    parts: Sequence[tuple[Window, Rows | str]], lines: list[str], least: float
 ) -> tuple[list[Window], list[EventLog]]:
     """The windows whose log can be used, with it; `lines` gets what is wrong with the others."""
     good, logs, read = list[Window](), list[EventLog](), list[EventLog]()
@@ -216,7 +208,7 @@ def _logs_of(
         if isinstance(rows, str):
             lines += [rows] if rows not in lines else []
             continue
-        own = [_read(row, window, stamped) for row in rows]
+        own = [_read(row, window) for row in rows]
         read += own
         if (log := combine_logs(own, least=least)).usable:
             good.append(window)
@@ -240,7 +232,7 @@ class _Logged(_Questions):
         """The logs of a recording's windows and trials, made one."""
         ordered = sorted(((self.windows[request.clip], rows) for request, rows in parts), key=lambda p: p[0].begin)
         texts, lines = tuple(r["text"] for _, rows in ordered if not isinstance(rows, str) for r in rows), list[str]()
-        good, logs = _logs_of(ordered, self.stamped, lines, self.trained.alike if self.trained else 0.0)
+        good, logs = _logs_of(ordered, lines, self.trained.alike if self.trained else 0.0)
         if not good:
             return replace(self.failed(clip, info, "; ".join(lines)), texts=texts)
         log, gaps = join_windows(good, logs), window_gaps(good, info.duration)
