@@ -31,13 +31,16 @@ def test_a_copy_of_a_shipped_model_is_asked_as_what_it_is(tmp_path: Path) -> Non
     copy = tmp_path / "mine"
     shutil.copytree(ROOT / "data" / "models" / "tempoloc-tiny", copy)
     ours, found = find_model("tempoloc-tiny"), find_model(copy)
-    assert ours is not None and found is not None
-    assert (found.card, found.trained) == (ours.card, ours.trained) and found.trained is not None
+    assert ours is not None
+    assert found is not None
+    assert found.trained is not None
+    assert (found.card, found.trained) == (ours.card, ours.trained)
     assert ask_config(copy).changed(model="tempoloc-tiny") == ask_config("tempoloc-tiny")
     weights = (copy / "model.safetensors").read_bytes()
     (copy / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     other = find_model(copy)
-    assert other is not None and (other.base, other.trained) == ("tempoloc-tiny-base", None)
+    assert other is not None
+    assert (other.base, other.trained) == ("tempoloc-tiny-base", None)
 
 
 def test_folders_go_first(project: Path) -> None:
