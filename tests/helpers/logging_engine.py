@@ -51,9 +51,14 @@ class Saying:
             )
 
 
+def begin_of(request: Request) -> float:
+    """Where a window begins in its recording (s)."""
+    return probe(request.video).first_pts
+
+
 @dataclass
 class Logging(Saying):
-    """Writes what happens within each video that it is shown, in the times that a request's stamps show.
+    """Writes what happens within each video that it is shown; a window counts from its begin.
 
     `late` (s) by trial is added to each time. `odd` may give another text for a request and trial, or an error.
     """
@@ -67,8 +72,7 @@ class Logging(Saying):
         return self.odd(request, trial) or self.text(request, trial)
 
     def text(self, request: Request, trial: int) -> str:
-        length, begin = probe(request.video).duration, request.view.shift
-        late = self.late[trial % len(self.late)]
-        inside = [(t + late, name) for t, name in self.script if begin <= t + late < begin + length]
+        length, late = probe(request.video).duration, self.late[trial % len(self.late)] - begin_of(request)
+        inside = [(t + late, name) for t, name in self.script if 0 <= t + late < length]
         read = read_log("\n".join(f"{t:.2f} s: {name}" for t, name in inside))
-        return log_text(EventLog(read.events, read.moments), round(begin + length - 0.01, 2))
+        return log_text(EventLog(read.events, read.moments), round(length - 0.01, 2))
