@@ -52,11 +52,10 @@ from tempoloc_nb.study.experiments import load_experiments
 STEPS = ("clips", "store", "videos", "train", "answer", "list")
 # Clips a family of a split.
 LEARNED = {"sft": 120, "hands": 40, "gaps-sft": 50, "detours-sft": 120, "base": 15, "which-sft": 520}
-CHOSEN = ("hands-validation", "objects-validation", "detours-validation")  # benchmarks that are not shipped
-WATCHED = {"test": 100, "validation": 25, "gaps": 8, "detours": 24} | dict.fromkeys(CHOSEN, 15)
+WATCHED = {"test": 100, "validation": 25, "gaps": 8, "detours": 24}
 FEWER = {"stack-two-kinova3": 20, "pick-place-kinova3": 0}  # the validation split's
 QUESTIONS = ("which", "which-validation")  # benchmarks of many questions about a video
-LOCALIZED = {"gaps": 5, "detours": 5, "skills": 5} | dict.fromkeys(CHOSEN, 1)  # trials
+LOCALIZED = {"gaps": 5, "detours": 5, "skills": 5}  # trials
 SLOW = {"stack-three": 2.0, "square": 2.0, "thread": 2.0}  # tasks whose clips take longer than others, about
 SMALL = {"base": "lift", "sft": "stack-two", "gaps-sft": "push-panda", "test": "stack-three", "gaps": "push"}
 SMALL |= {"validation": "stack-three"}

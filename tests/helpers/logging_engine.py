@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,7 +54,8 @@ class Saying:
 
 def begin_of(request: Request) -> float:
     """Where a window begins in its recording (s)."""
-    return probe(request.video).first_pts
+    found = re.search(r" at ([\d.]+) s$", request.clip)
+    return float(found[1]) if found else 0.0
 
 
 @dataclass

@@ -259,19 +259,19 @@ def test_a_video_unlike_the_models_training_gets_a_line(
 def test_a_video_too_long_for_the_model_is_refused_before_it_is_loaded(tmp_path: Path) -> None:
     for name, seconds in (("a.mp4", 61), ("b.mp4", 8)):
         tall(tmp_path / name, (256, 256), seconds, 90)
-    engine = Says([log_answer(1.0, 3.0)], model="tempoloc-tiny")
+    engine = Says([answer(1.0, 3.0)], model="tempoloc-tiny-base")
     told: list[str] = []
     long, short = localize([tmp_path], EVENTS, engine=engine, say=told.append)
     assert long.error == (
-        "a.mp4: 61 s are too long for tempoloc-tiny, which beyond 60 s only guesses: cut the video, or choose a larger"
+        "a.mp4: 61 s are too long for tempoloc-tiny-base, which beyond 60 s only guesses: cut the video, or choose a larger"
         " model, such as --model nvidia/Cosmos-Reason1-7B"
     )
     assert {r.clip for r in engine.asked} == {"own/b"}
     assert short.boundaries == (1.0, 3.0)
-    assert told[0].startswith("tempoloc-tiny was trained on simulated robot arms")
-    assert "what its training never shows" in told[1]
+    assert told[0].startswith("tempoloc-tiny-base was trained on simulated robot arms")
+    assert "it has seen no demonstration" in told[1]
     with pytest.raises(TempolocError, match="cut the video"):
-        localize(tmp_path / "a.mp4", EVENTS)
+        localize(tmp_path / "a.mp4", EVENTS, model="tempoloc-tiny-base")
     long, _ = localize([tmp_path], EVENTS, engine=Says([answer(1.0, 3.0)]))
     assert long.error == ""
 

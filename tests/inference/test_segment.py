@@ -132,9 +132,9 @@ def test_the_same_call_goes_on_window_by_window(video: Path, tmp_path: Path) -> 
 
 
 def test_a_model_that_was_not_trained_to_write_logs_is_not_asked(video: Path) -> None:
-    with pytest.raises(TempolocError, match="tempoloc-tiny was not trained to write logs of events: choose a larger"):
-        tl.segment(video)
-    engine = Logging(SCRIPT, model="tempoloc-tiny")
+    with pytest.raises(TempolocError, match="tempoloc-tiny-base was not trained to write logs of events: choose a larger"):
+        tl.segment(video, model="tempoloc-tiny-base")
+    engine = Logging(SCRIPT, model="tempoloc-tiny-base")
     with pytest.raises(TempolocError, match="not trained to write logs"):
         tl.segment(video, engine=engine)
     assert engine.asked == []
