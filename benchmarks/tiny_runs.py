@@ -131,7 +131,7 @@ def finish(folder: Path) -> str:
         if (folder / video).is_file():
             listed.append(replace(clip, video=video))
     pairs = [(c.boundaries, made[c.clip].boundaries) for c in listed if shipped.is_dir() and c.clip in made]
-    apart = [max(abs(x - y) for x, y in zip(ours, theirs, strict=True)) for ours, theirs in pairs]
+    apart = [round(max(abs(x - y) for x, y in zip(*both, strict=True)), 6) for both in pairs]
     told = f"{name}: {len(listed)} of {len(clips)} clips, {len(apart)} compared, {apart.count(0.0)} of them equal"
     told += f", boundaries at most {max(apart, default=0.0):.3f} s apart"
     print(told, flush=True)

@@ -45,7 +45,8 @@ def trials_of(name: str) -> Iterator[tuple[Clip, Answer]]:
         for row in map(json.loads, lines):
             if row["clip"][-3:] < "015":
                 clip = CLIPS[row["clip"]]
-                yield clip, parse_answer(row["text"], clip.labels, clip.duration)
+                log = read_log(row["text"], clip.duration)
+                yield clip, answer_from_log(log, clip.labels) if of_log else parse_answer(row["text"], clip.labels, clip.duration)
 
 
 @pytest.fixture(scope="module", params=RUNS)

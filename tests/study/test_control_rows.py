@@ -52,6 +52,6 @@ def test_the_table_and_the_sentence_count_alike() -> None:
 
 def test_an_experiments_model_is_asked_now() -> None:
     clips = SIM.only([c.clip for c in SIM.with_videos()])
-    controls = ask_controls(load_experiments()["sft"], clips, count=1, backend=Refusing())
+    controls = ask_controls(load_experiments()["sft-asked"], clips, count=1, backend=Refusing())
     assert (controls.videos, {r.kind for r in controls.rows}) == (1, {"absent", "blank", "still"})
     assert controls.ceiling == pytest.approx(1 - 1 / (2 + sum(r.asked for r in controls.rows)))
