@@ -91,7 +91,7 @@ def test_where_a_crop_gets_no_answer_the_others_count() -> None:
 
 
 def test_a_listed_models_confidence_is_calibrated() -> None:
-    said, listed = [answer(1.0, 3.0), answer(1.1, 3.0), answer(2.9, 3.0)], get_model("tempoloc-tiny").trained
+    said, listed = [log_answer(1.0, 3.0), log_answer(1.1, 3.0), log_answer(2.9, 3.0)], get_model("tempoloc-tiny").trained
     assert listed is not None
     assert listed.calibration is not None
     found = localize(VIDEO, EVENTS, engine=Says(said, model="tempoloc-tiny"), trials=3)
