@@ -317,7 +317,7 @@ def seed_means(
 
     Or, with a run from `before` these trainings, its score minus theirs, clip by clip. The interval is over seeds and
     clips: both are drawn anew, the clips alike for all seeds. With one seed it is over clips alone. All runs have to be
-    about the same clips.
+    about the same clips, or `TempolocError` is raised.
     """
     study, resamples = settings(), 10_000
     seeds = draws(len(runs), resamples, study.study.seed) / len(runs)  # alike for all tasks
@@ -325,6 +325,8 @@ def seed_means(
     for task in runs[0].tasks:
         each = [*runs, before] if before else runs
         clips = [run.clips[(run.clips["task"] == task) & (run.clips["trials"] > 0)] for run in each]
+        if any(part["clip"].tolist() != clips[0]["clip"].tolist() for part in clips):
+            raise TempolocError(f"the runs are about different clips of {task}")
         values = np.array([part[score] for part in clips], dtype=float)
         values = values[-1] - values[:-1] if before else values
         drawn = draws(values.shape[1], resamples, [study.study.seed, *task.encode()]) / values.shape[1]

@@ -184,7 +184,7 @@ def test_what_cannot_be_fused(tmp_path: Path) -> None:
 
 
 def test_fused_answers_of_the_small_model(tmp_path: Path) -> None:
-    """The gripper makes every family of the 400 test clips better, cubes below 1 %; what the model denies stays denied."""
+    """The gripper makes every family of the 400 test clips better, cubes below 1 %; what is denied stays denied."""
     sim = load_benchmark("sim")
     read = read_clip_signals(data_dir() / "benchmarks" / "sim" / "signals.npz")
     signals = {name: signal_at(s.aperture, 30.0) for name, s in read.items()}

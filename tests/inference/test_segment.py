@@ -132,7 +132,8 @@ def test_the_same_call_goes_on_window_by_window(video: Path, tmp_path: Path) -> 
 
 
 def test_a_model_that_was_not_trained_to_write_logs_is_not_asked(video: Path) -> None:
-    with pytest.raises(TempolocError, match="tempoloc-tiny-base was not trained to write logs of events: choose a larger"):
+    refused = "tempoloc-tiny-base was not trained to write logs of events: choose a larger"
+    with pytest.raises(TempolocError, match=refused):
         tl.segment(video, model="tempoloc-tiny-base")
     engine = Logging(SCRIPT, model="tempoloc-tiny-base")
     with pytest.raises(TempolocError, match="not trained to write logs"):

@@ -180,8 +180,11 @@ def edited(tmp_path: Path, old: str, new: str) -> Path:
         ("fps = 8", 'fps = "8"', r"\[presets\.recipe\]: fps = \"8\" is not a number"),
         ("temperature = 0.6", "temperature = -1", r"\[presets\.recipe\], sampling: temperature = -1: should"),
         ('stamps = "frame"', 'stamps = "each"', r"\[presets\.recipe\], view: stamps = \"each\" is none of 'none',"),
-        ('stamps = "frame"', 'stamps = ["frame"]',
-         r"\[presets\.recipe\], view: stamps = \[\"frame\"\] is none of 'none',"),
+        (
+            'stamps = "frame"',
+            'stamps = ["frame"]',
+            r"\[presets\.recipe\], view: stamps = \[\"frame\"\] is none of 'none',",
+        ),
         ("patch = 14", "patch = 0", r"\[families\.qwen2_5_vl\]: patch = 0: should be greater than 0"),
         ("patch = 14", "patch = true", r"\[families\.qwen2_5_vl\]: patch = true is not a whole number"),
         ('boundary_is = "start"', 'boundary_is = "middle"', "boundary_is = \"middle\" is none of 'start' or 'end'"),
@@ -475,8 +478,11 @@ def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None
     lines = cli_models._model_lines(tiny)
     assert any(line.startswith("trained on") and line.endswith("clips of at most 37 s") for line in lines)
     assert any(line.startswith("caution") and "what its training never shows" in line for line in lines)
-    assert any(line.startswith("confidence   calibrated on which-validation: at most") for line in lines)
-    copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")  # perhaps trained further
+    assert any(line.startswith("confidence   calibrated on which: at most") for line in lines)
+    copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")
+    assert get_model(copy).trained == tiny.trained
+    weights = (copy / "model.safetensors").read_bytes()  # as if trained further
+    (copy / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     assert get_model(copy).trained is None
     assert all(m.trained is None for name, m in MODELS.items() if not name.startswith("tempoloc"))
     assert not any(line.startswith("trained on") for line in cli_models._model_lines(MODELS["Qwen3-VL-2B-Instruct"]))
