@@ -123,7 +123,7 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
 
     Prompt, sampling and stamps are those of the model's card if it is one of the study's own or was made from one, and
     those of the preset "study" of the models file for every other model. What the experiment changes in its own preset
-    stays, and so does its frame rate.
+    stays, and so does its frame rate. Another's drawn answers are asked for as often as those of `base`.
     """
     changed = experiment if fps is None else replace(experiment, ask=experiment.ask.changed(fps=float(fps)))
     if not model or model == experiment.model:
@@ -131,7 +131,8 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     suffix = "".join(f",{part}" for part in experiment.title.split(",")[1:])
     info, ask = find_model(model), changed.ask
     # A data folder without an experiments file has no models of its own.
-    own = {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
+    declared = load_experiments() if (data_dir() / "experiments.toml").is_file() else {}
+    own = {e.model for e in declared.values()}
     ours = model in own or (info is not None and info.base in own)
     presets = load_registry().presets
     usual = presets[experiment.preset]
@@ -139,7 +140,9 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     ways = ("prompt", "sampling", "crops")
     kept = {k: getattr(other if getattr(ask, k) == getattr(usual, k) else ask, k) for k in ways}
     stamps = other.view.stamps if ask.view.stamps == usual.view.stamps else ask.view.stamps
-    ask = ask.changed(model=model, stamps=stamps, **kept)
+    drawn = not ours and ask.sampling.temperature == 0 < kept["sampling"].temperature  # once is enough of what is not drawn
+    trials = max(ask.trials, declared["base"].ask.trials) if drawn and "base" in declared else ask.trials
+    ask = ask.changed(model=model, stamps=stamps, trials=trials, **kept)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #5254f416
