@@ -140,7 +140,8 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     ways = ("prompt", "sampling", "crops")
     kept = {k: getattr(other if getattr(ask, k) == getattr(usual, k) else ask, k) for k in ways}
     stamps = other.view.stamps if ask.view.stamps == usual.view.stamps else ask.view.stamps
-    drawn = not ours and ask.sampling.temperature == 0 < kept["sampling"].temperature  # once is enough of what is not drawn
+    # Once is enough of what is not drawn.
+    drawn = not ours and ask.sampling.temperature == 0 < kept["sampling"].temperature
     trials = max(ask.trials, declared["base"].ask.trials) if drawn and "base" in declared else ask.trials
     ask = ask.changed(model=model, stamps=stamps, trials=trials, **kept)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
