@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import lzma
-import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -48,7 +47,6 @@ from tempoloc_nb.inference.record import derive_record, pack_predictions
 from tempoloc_nb.inference.run import answer_clips
 from tempoloc_nb.inference.signals import pixel_motion, rests
 from tempoloc_nb.models.ask import AskConfig
-from tempoloc_nb.scoring.answers import write_answer
 from tempoloc_nb.scoring.metrics import Floats
 from tempoloc_nb.video.files import probe
 
@@ -77,7 +75,6 @@ LIFTS = {
     0: (0, 33, 2.5, 0.2), 1: (33, 29, 2.3, 0.3), 2: (62, 29, 2.3, 0.2), 3: (91, 32, 2.4, 0.3), 4: (123, 33, 2.6, 0.2),
 }  # fmt: skip
 CANS = {0: (0, 51, 2.6, 0.2), 1: (51, 48, 2.3, 0.3), 2: (99, 45, 2.6, 0.3)}
-WRITTEN = re.compile(r"Event (\d+): <([\d.]+)> <([\d.]+)>")
 BAG = {"first": 3.1, "second": 12.3, "third": 18.3, "last": 33.0}  # s
 
 
@@ -176,26 +173,11 @@ def clip_of(
     )  # fmt: skip
 
 
-def times_alone(path: Path, out: Path) -> Path:
-    """A model's answers with its times under the names that were asked for, event by event, whatever it called them."""
-    labels = {clip.clip: clip.labels for clip in load_benchmark("real").clips}
-    rows = []
-    for _, row in read_jsonl(path):
-        written = {int(n): (float(a), float(b)) for n, a, b in WRITTEN.findall(row["text"].rpartition("<answer>")[2])}
-        asked = labels[row["clip"]]
-        text = write_answer(asked, [written.get(n) for n in range(1, len(asked) + 1)])
-        rows.append({**row, "text": text, "model": f"{path.stem}/times"})
-    write_jsonl(out, rows)
-    derive_record(out, path, times={"from": path.name})
-    return out
-
-
 def derive(root: Path, runs: Path) -> None:
-    """Write what follows from answers and signals: `gripper-rule.jsonl`, and `derived.jsonl` with a model a row.
+    """Write what follows from signals: `gripper-rule.jsonl`, and `derived.jsonl` with a baseline a row.
 
-    NAME/times are a model's times under the names asked for, NAME/fused these times, or a baseline's, moved to the
-    signal where the clip has one. The G1's signal is the mean of the right hand's six joints, as a user names them
-    (`--gripper kRightHand`), the DROID episode's the command.
+    NAME/fused are a baseline's times, moved to the signal where the clip has one. The G1's signal is the mean of the
+    right hand's six joints, as a user names them (`--gripper kRightHand`), the DROID episode's the command.
     """
     real = load_benchmark("real")
     signals = read_gripper(root / "g1", real.of_task("g1"), gripper=("kRightHand",), say=print)
@@ -204,17 +186,14 @@ def derive(root: Path, runs: Path) -> None:
     (parts := runs / "parts").mkdir(parents=True, exist_ok=True)
     rule = make_baseline("gripper-rule", real, signals=signals)
     answer_clips(real, runs / "gripper-rule.jsonl", AskConfig("gripper-rule", fps=8.0), rule)
-    models = sorted(runs.glob("tempoloc-tiny*.jsonl"))
-    coarse = {path.stem: times_alone(path, parts / path.name) for path in models}
+    rows, sources = [], []
     for name in BASELINES:
-        coarse[name] = parts / f"{name}.jsonl"
-        answer_clips(real, coarse[name], AskConfig(name, fps=8.0), make_baseline(name, real))
-    rows = [row for path in models for _, row in read_jsonl(coarse[path.stem])]
-    for name, path in coarse.items():
+        sources.append(path := parts / f"{name}.jsonl")
+        answer_clips(real, path, AskConfig(name, fps=8.0), make_baseline(name, real))
         print(fuse(path, out := parts / f"{name}-fused.jsonl", benchmark=real, signals=signals, force=True))
         rows += [{**row, "model": f"{name}/fused"} for _, row in read_jsonl(out) if row["clip"] in signals]
     write_jsonl(runs / "derived.jsonl", rows)
-    derive_record(runs / "derived.jsonl", *models, derived={"rows": sorted({row["model"] for row in rows})})
+    derive_record(runs / "derived.jsonl", *sources, derived={"rows": sorted({row["model"] for row in rows})})
 
 
 def motion_cuts(root: Path) -> Path:

@@ -2,13 +2,13 @@
 
 The families are the splits `test`, `which` and `unseen` (a hand that nobody trains on), with seeds drawn when the
 command is first given: after the last training. The log's first line holds the seeds and the models' hashes; it is
-written before any clip exists. Then the clips are simulated and rendered, the models answer (about a clip of `which`,
-all its questions), and each model's strict score becomes a line of the log. Given again, the command continues. A
-second scoring, or one of other weights, needs `--again`, and the log says so.
+written before any clip exists. Then the clips are simulated and rendered, and the models answer as the card of
+tempoloc-tiny says (about a clip of `which`, all its questions). Each model's strict score becomes a line of the log.
+Given again, the command continues. A second scoring, or one of other weights, needs `--again`, and the log says so.
 
 robosuite needs an environment of its own (`make test-sim` makes `.venv-sim`):
 
-    python benchmarks/sealed.py MODEL... [--n 100] [--prompt tiny-absent] [--sim-python .venv-sim/bin/python]
+    python benchmarks/sealed.py MODEL... [--n 100] [--sim-python .venv-sim/bin/python]
 
 The log is benchmarks/results/sealed.jsonl. The list of clips and the answers go to data/benchmarks/sealed, where the
 study reads them; commit all of it. The clips' videos are made again by their seeds.
@@ -20,10 +20,13 @@ import argparse
 import hashlib
 import json
 import lzma
+import os
 import secrets
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -31,17 +34,20 @@ from typing import Any
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl
+from tempoloc_nb.core.machine import gpu_count
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.record import pack_predictions
 from tempoloc_nb.lab.sim.tasks import SEEDS, ClipFamily, families, find_families
 from tempoloc_nb.lab.sim.which_questions import which_questions
 from tempoloc_nb.models.locate import model_folder
+from tempoloc_nb.models.registry import load_registry
 
 LOG = Path(__file__).parent / "results" / "sealed.jsonl"
 SCORES = ("mre_pct", "p50_pct", "p50_s", "hit@0.25s", "hit@0.5s", "over_100pct", "bias_s", "compliance", "recall")
 # What a line keeps; its seed makes the rest again.
 LISTED = ("clip", "task", "fps", "duration", "source", "seed", "robot", "split", "in_order", "events")
 ASKED = ("kind", "shown", "held_out")  # and of a question
+ASKED_AS = "tiny"  # preset of data/models.toml
 # Run in the simulator's environment, which has neither torch nor our command's other needs.
 SIMULATE = """
 import json, sys
@@ -137,12 +143,17 @@ def ask_about(out: Path) -> None:
     write_manifest(out / "questions.jsonl", questions(read_manifest(out / "manifest.jsonl")))
 
 
-def answer(model: Path, out: Path, predictions: Path, args: argparse.Namespace) -> None:
-    """Ask a model every question, greedily, with answers in free form."""
-    asked = ["--prompt", args.prompt, "--stamps", args.stamps, "--fps", "8", "--batch", str(args.batch)]
-    asked += ["--temperature", "0", "--repetition-penalty", "1", "--max-new-tokens", "900", "-o", str(predictions)]
-    command = [sys.executable, "-m", "tempoloc_nb", "localize", "--model", str(model)]
-    subprocess.run([*command, "--benchmark", str(out / "questions.jsonl"), *asked], check=True)
+def answer(model: Path, out: Path, predictions: Path, place: int, batch: int) -> None:
+    """Ask a model every question, as the preset asks, on the GPU with number `place` where there are any."""
+    ask = load_registry().presets[ASKED_AS]
+    asked = ["--prompt", ask.prompt, "--stamps", ask.view.stamps, "--fps", ask.fps, "--batch", batch, "-o", predictions]
+    for key, value in asdict(ask.sampling).items():
+        asked += [f"--{key.replace('_', '-')}", value]
+    command = [sys.executable, "-m", "tempoloc_nb", "localize", "--model", model]
+    command += ["--benchmark", out / "questions.jsonl", "--trials", 1, *asked]
+    gpus = gpu_count()
+    where = {"CUDA_VISIBLE_DEVICES": str(place % gpus)} if gpus else {}
+    subprocess.run([str(word) for word in command], check=True, env={**os.environ, **where})
 
 
 def answers_name(model: str) -> str:
@@ -178,8 +189,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--n", type=int, default=100, help="clips a family")
     parser.add_argument("--task", action="append", help="these families alone; repeatable")
-    parser.add_argument("--prompt", default="tiny", help="tiny-absent for a model that may say that an event is absent")
-    parser.add_argument("--stamps", default="frame")
     parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--out", type=Path, default=Path("runs/sealed"))
     parser.add_argument("--log", type=Path, default=LOG)
@@ -201,14 +210,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     ask_about(out)
     done = scored_since(read_log(args.log), line)
     answers = {name: out / f"{answers_name(name)}.jsonl" for name in folders}
-    for name, folder in folders.items():
-        if name in done:
-            continue
-        predictions = answers[name]
-        answer(folder, out, predictions, args)
-        found = score(predictions, out)
-        asked = {"prompt": args.prompt, "stamps": args.stamps}
-        note(args.log, {"what": "scored", "at": now(), "model": name, **asked, "result": found})
+    left = [name for name in folders if name not in done]
+    with ThreadPoolExecutor(max(1, gpu_count())) as pool:
+        told = [pool.submit(answer, folders[n], out, answers[n], k, args.batch) for k, n in enumerate(left)]
+    for name, ended in zip(left, told, strict=True):
+        ended.result()
+        found = score(answers[name], out)
+        note(args.log, {"what": "scored", "at": now(), "model": name, "asked": ASKED_AS, "result": found})
         print(name, json.dumps({task: scores["mre_pct"] for task, scores in found.items()}))
     keep(out, list(answers.values()), args.keep)
     return 0

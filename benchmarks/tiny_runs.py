@@ -5,14 +5,12 @@
 Six steps (`--only STEP` runs one; what it needs has to be there):
 
 - `clips` simulates the clips that the model learns from, a folder a family in OUT/clips;
-- `store` renders them, and random scenes, into OUT/store, and the clips of the validation split, which `clips`
-  simulates as well, into OUT/vstore;
+- `store` renders them, and random scenes, into OUT/store;
 - `videos` simulates and renders the benchmarks' clips in OUT/videos; other boundaries than the shipped are an error;
 - `train` trains from seeds 0, 1 and 2 in OUT/runs, and copies the model of seed 0 to OUT/models/tempoloc-tiny;
-- `answer` asks the experiments of data/experiments.toml whose weights were made here, and with `--init` those of the
-  model to start from whose answers data/predictions lacks (OUT/answers, OUT/packed), and localizes what no experiment
-  is about (OUT/other);
-- `list` writes OUT/clips.csv: each training clip with its seed and hashes.
+- `answer` asks the experiments of data/experiments.toml whose weights were made here (OUT/answers, OUT/packed), and
+  localizes what no experiment is about (OUT/other);
+- `list` writes OUT/clips.csv: each training clip with its seed and a hash of its start.
 
 `tiny_ship.py OUT` puts what a finished run made where the repository keeps it.
 
@@ -49,14 +47,15 @@ from tempoloc_nb.lab.sim.benchmark import APART_S
 from tempoloc_nb.lab.sim.tasks import ClipFamily, benchmark_name, families
 from tempoloc_nb.lab.tiny.frame_store import SCENE_SHARES
 from tempoloc_nb.lab.tiny.plan import load_plan
-from tempoloc_nb.study.experiments import Experiment, committed, load_experiments
+from tempoloc_nb.study.experiments import load_experiments
 
 STEPS = ("clips", "store", "videos", "train", "answer", "list")
-LEARNED = {"sft": 400, "hands": 80, "gaps-sft": 60, "detours-sft": 60, "base": 100}  # clips a family of a split
-CHOSEN = ("hands-validation", "objects-validation", "detours-validation")  # benchmarks that are not shipped
-WATCHED = {"test": 100, "validation": 25, "gaps": 8, "detours": 24} | dict.fromkeys(CHOSEN, 15)
+# Clips a family of a split.
+LEARNED = {"sft": 120, "hands": 40, "gaps-sft": 50, "detours-sft": 120, "base": 15, "which-sft": 520}
+WATCHED = {"test": 100, "validation": 25, "gaps": 8, "detours": 24}
 FEWER = {"stack-two-kinova3": 20, "pick-place-kinova3": 0}  # the validation split's
-LOCALIZED = {"gaps": 5, "detours": 5, "skills": 5} | dict.fromkeys(CHOSEN, 2)  # trials
+QUESTIONS = ("which", "which-validation")  # benchmarks of many questions about a video
+LOCALIZED = {"gaps": 5, "detours": 5, "skills": 5}  # trials
 SLOW = {"stack-three": 2.0, "square": 2.0, "thread": 2.0}  # tasks whose clips take longer than others, about
 SMALL = {"base": "lift", "sft": "stack-two", "gaps-sft": "push-panda", "test": "stack-three", "gaps": "push"}
 SMALL |= {"validation": "stack-three"}
@@ -78,14 +77,6 @@ FEW_SCENES = "import tempoloc_nb.lab.tiny.frame_store as store; store.SCENES_A_P
 def made_weights(model: str) -> bool:
     """Whether a run makes the weights of an experiment's model."""
     return model == "tempoloc-tiny" or WEIGHTS.fullmatch(model) is not None
-
-
-def answered(experiment: Experiment) -> bool:
-    """Whether the answers of an experiment are shipped, as it is defined now."""
-    try:
-        return committed(experiment, load_benchmark(experiment.benchmark)) is not None
-    except TempolocError:
-        return False
 
 
 def copy_models(target: Path, folders: Sequence[Path]) -> str:
@@ -140,7 +131,7 @@ def finish(folder: Path) -> str:
         if (folder / video).is_file():
             listed.append(replace(clip, video=video))
     pairs = [(c.boundaries, made[c.clip].boundaries) for c in listed if shipped.is_dir() and c.clip in made]
-    apart = [max(abs(x - y) for x, y in zip(ours, theirs, strict=True)) for ours, theirs in pairs]
+    apart = [round(max(abs(x - y) for x, y in zip(*both, strict=True)), 6) for both in pairs]
     told = f"{name}: {len(listed)} of {len(clips)} clips, {len(apart)} compared, {apart.count(0.0)} of them equal"
     told += f", boundaries at most {max(apart, default=0.0):.3f} s apart"
     print(told, flush=True)
@@ -157,7 +148,8 @@ class Study:
         self.given, self.out, self.small, self.cores = given, given.out.resolve(), given.small, cores()
         self.plan = load_plan(given.plan)
         self.start = given.init.resolve() if given.init else None
-        self.learned = self.chosen({split: 2 if self.small else n for split, n in LEARNED.items()})
+        learned = self.chosen({split: 2 if self.small else n for split, n in LEARNED.items()})
+        self.learned = {f: n for f, n in learned.items() if not self.plan.options.leaves_out(f.split, f.key)}
         self.watched = self.chosen(dict.fromkeys(WATCHED, 1) if self.small else WATCHED)
         code = FEW_SCENES + COMMAND if self.small else COMMAND
         self.simulator, self.render = (given.sim_python, "-c", SIMULATE), (given.sim_python, "-c", code, "tiny")
@@ -176,18 +168,15 @@ class Study:
 
     def jobs(self) -> list[Job]:
         """All jobs. What stands before others begins before them where both could."""
-        checked = {family: n for family, n in self.watched.items() if family.split == "validation"}
-        others = {family: n for family, n in self.watched.items() if family not in checked}
-        clips, played = self.clips(), self.simulate(checked, "clips", "played--")
-        store = self.store([job.name for job in clips], [job.name for job in played])
+        clips = self.clips()
+        store = self.store([job.name for job in clips])
         # Not before: the store needs all cores at once.
-        first, later = (self.simulate(some, "videos", needs=("store", "vstore")) for some in (checked, others))
+        videos = self.simulate(self.watched, "videos", needs=("store",))
         names = tuple(job.name for job in clips)
-        table, workers = self.out / "clips.csv", max(1, self.cores // 4)  # the others are for reading videos
-        listing = (*self.render, "clips", *self.roots(), "-o", table, "--force", "--workers", workers)
-        listed = Job("list", "list", listing, table, (*names, "store"), workers, nice=True)
-        finished = self.finished([*first, *later])
-        return [*clips, *played, *store, *self.train(), *first, *finished, *self.answers(), *later, listed]
+        table = self.out / "clips.csv"
+        listing = (*self.render, "clips", *self.roots(), "-o", table, "--force")
+        listed = Job("list", "list", listing, table, (*names, "store"), nice=True)
+        return [*clips, *store, *self.train(), *videos, *self.finished(videos), *self.answers(), listed]
 
     def folder(self, family: ClipFamily) -> Path:
         """Where a family's clips are made."""
@@ -199,10 +188,8 @@ class Study:
         """The folders of training clips; the first gets the models of the random scenes."""
         return [self.folder(family) for family in self.learned]
 
-    def simulate(
-        self, counts: Mapping[ClipFamily, int], step: str, prefix: str = "", needs: tuple[str, ...] = ()
-    ) -> list[Job]:
-        """A job a family, `prefix` before its name, the longest first.
+    def simulate(self, counts: Mapping[ClipFamily, int], step: str, needs: tuple[str, ...] = ()) -> list[Job]:
+        """A job a family, the longest first.
 
         Each gets twice its share of the cores, at least one: all cores work from the beginning, and short jobs are left
         for the end, because nobody knows before how long a family takes.
@@ -212,7 +199,7 @@ class Study:
         workers = {family: min(n, self.cores, max(1, share[family])) for family, n in counts.items()}
         what, jobs = "videos" if step == "videos" else "episodes", []
         for family in sorted(counts, key=lambda family: cost[family] / workers[family], reverse=True):
-            n, root, name = counts[family], self.folder(family), f"{prefix}{family.split}--{family.key}"
+            n, root, name = counts[family], self.folder(family), f"{family.split}--{family.key}"
             command = (*self.simulator, family.split, family.key, n, root, workers[family], what)
             nice = bool(needs)  # made while models train
             jobs.append(Job(name, step, command, root / "manifest.jsonl", needs, workers[family], nice=nice))
@@ -230,19 +217,16 @@ class Study:
                 jobs.append(Job(f"scenes--{task}", "clips", command, root / "manifest.jsonl"))
         return jobs
 
-    def store(self, clips: Sequence[str], checked: Sequence[str]) -> list[Job]:
-        """The models of the scenes, and both stores."""
+    def store(self, clips: Sequence[str]) -> list[Job]:
+        """The models of the scenes, and the store."""
         roots, name = self.roots(), "nut-assembly-Panda.xz"
         folders = [*roots, *(self.out / "scenes" / task for task in SCENE_SHARES)]
         models, there = partial(copy_models, roots[0] / "models", folders), roots[0] / "models" / name
-        held = [self.folder(family) for family in self.watched if family.split == "validation"]
-        store, seen, workers = self.out / "store", self.out / "vstore", ("--workers", self.cores)
-        prepare = (*self.render, "prepare", *roots, "-o", store, "--scenes", self.given.scenes, *workers)
-        check = (*self.render, "prepare", *held, "-o", seen, *workers)
+        store, scenes = self.out / "store", ("--scenes", self.given.scenes, "--which-scenes", self.given.which_scenes)
+        prepare = (*self.render, "prepare", *roots, "-o", store, *scenes, "--workers", self.cores)
         return [
             Job("models", "store", models, there, tuple(clips)),
             Job("store", "store", prepare, store, ("models", *clips), self.cores),
-            Job("vstore", "store", check, seen, tuple(checked), self.cores),
         ]
 
     def finished(self, videos: Sequence[Job]) -> list[Job]:
@@ -253,6 +237,11 @@ class Study:
             folder = self.out / "videos" / benchmark_name(split)
             command, result = partial(finish, folder), folder / "manifest.jsonl"
             jobs.append(Job(f"videos-{folder.name}", "videos", command, result, tuple(needs)))
+        for name in () if self.small else QUESTIONS:
+            folder, workers = self.out / "videos" / name, max(1, self.cores // 4)
+            make = (*self.simulator[:2], COMMAND, "simulate", "--benchmark", name, "-o", folder, "--workers", workers)
+            result = folder / "manifest.jsonl"
+            jobs.append(Job(f"videos-{name}", "videos", make, result, ("store",), workers, nice=True))
         return jobs
 
     def train(self) -> list[Job]:
@@ -267,19 +256,16 @@ class Study:
         workers, jobs = max(1, min(9, self.cores // (seeds + 1))), list[Job]()
         share = (most - 1) // -(-seeds // max(1, self.given.gpus))  # of a GPU: all train at once
         for seed in range(seeds):
-            run, needs = runs / (f"sft-seed{seed}" if seed else "sft"), ["store"]
+            run = runs / (f"sft-seed{seed}" if seed else "sft")
             command = [*self.ask, "tiny", "train", self.given.plan, "--store", self.out / "store", "-o", run]
             command += ["--seed", seed, "--workers", workers, *(("--init", self.start) if self.start else ())]
             command += ["--partial"] if self.small else []  # few families are simulated
             if not seed:
                 command += [word for k in kept for word in ("--keep", k)]
-            if not seed and not self.small:  # minutes on a CPU
-                command += ["--validation", self.out / "vstore"]
-                needs.append("vstore")
-            # The first validates as well, and most answers wait for it: of two GPUs it has one for itself.
+            # Most answers wait for the first: of two GPUs it has one for itself.
             gpu = max(1, min(most, share + (not seed)))
             used = (workers + 1) // 2 if self.given.gpus else self.cores
-            jobs.append(Job(f"train-{seed}", "train", tuple(command), run / "model", tuple(needs), used, gpu))
+            jobs.append(Job(f"train-{seed}", "train", tuple(command), run / "model", ("store",), used, gpu))
         ship = self.out / "models" / "tempoloc-tiny"
         return [*jobs, Job("ship", "train", partial(copy_model, runs / "sft/model", ship), ship, ("train-0",))]
 
@@ -287,8 +273,6 @@ class Study:
         """The folder of an experiment's model and the job that makes it; None for weights that are not made here."""
         if model == "tempoloc-tiny":
             return self.out / "models" / model, "ship"
-        if self.start and model == self.plan.init and model.startswith("runs/"):  # else it is shipped, with its answers
-            return self.start, ""
         found = WEIGHTS.fullmatch(model)
         if not found or int(found[1] or 0) >= self.given.seeds or int(found[2] or 0) > self.plan.options.steps:
             return None
@@ -297,41 +281,34 @@ class Study:
     def answers(self) -> list[Job]:
         """The experiments and the benchmarks without one, the longest first."""
         found, seen = list(self.localized()), set[tuple[str, str]]()
-        made = {benchmark_name(family.split) for family in self.watched}
+        made = {benchmark_name(family.split) for family in self.watched} | {*QUESTIONS}
         limits = ("--clips", 1, "--trials", 1) if self.small else ()
         for name, each in load_experiments().items():
             about, of = each.benchmark, self.weights(each.model)
-            if of is None or about not in made or (self.small and (each.model, about) in seen):
-                continue
-            if of[0] == self.start and answered(each):
+            if of is None or about not in made or (self.small and (about in QUESTIONS or (each.model, about) in seen)):
                 continue
             seen.add((each.model, about))
             command = (*self.ask, "experiment", name, "-o", self.out / "answers", "--model", of[0], *limits)
             where = ("--video-root", self.out / "videos" / about, "--pack", self.out / "packed")
-            needs, result = tuple(filter(None, (of[1], f"videos-{about}"))), self.out / "packed" / f"{name}.jsonl.xz"
+            needs, result = (of[1], f"videos-{about}"), self.out / "packed" / f"{name}.jsonl.xz"
             clips = load_benchmark(about).head(each.clips_per_task).clips
             cost = each.ask.trials * len(clips) * each.ask.fps
             found.append((cost, Job(name, "answer", (*command, *where), result, needs, gpu=1)))
         return [job for _, job in sorted(found, key=lambda pair: pair[0], reverse=True)]
 
     def localized(self) -> Iterator[tuple[float, Job]]:
-        """Answers to benchmarks that no experiment is about, asked as the experiment `sft` asks, and their cost."""
-        way, made = load_experiments()["sft"].ask, {"skills": 24}
+        """Answers to benchmarks that no experiment is about, asked as the model's card says, and their cost."""
+        made = {"skills": 24}
         for family, n in self.watched.items():
             made[family.split] = made.get(family.split, 0) + n
-        asked = ["--prompt", way.prompt, "--stamps", way.view.stamps, "--fps", way.fps]
-        for key in ("temperature", "top_p", "repetition_penalty", "max_new_tokens"):
-            asked += [f"--{key.replace('_', '-')}", getattr(way.sampling, key)]
         for name, trials in LOCALIZED.items():
             if name in made:
                 clips, result = self.out / "videos" / name / "manifest.jsonl", self.out / "other" / f"{name}.jsonl"
-                command = [*self.ask, "localize", "--model", self.out / "models/tempoloc-tiny", *asked, "-o", result]
+                command = [*self.ask, "localize", "--model", self.out / "models/tempoloc-tiny", "-o", result]
                 command += ["--benchmark", clips, "--trials", 1 if self.small else trials]
                 needs = ("ship", f"videos-{name}")
-                yield (
-                    trials * made[name] * way.fps,
-                    Job(f"localize-{name}", "answer", tuple(command), result, needs, gpu=1),
-                )
+                cost = trials * made[name] * 8
+                yield cost, Job(f"localize-{name}", "answer", tuple(command), result, needs, gpu=1)
 
 
 def report(desk: Desk, jobs: Sequence[Job]) -> None:
@@ -360,7 +337,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--plan", default="sft", help="training plan: a name of data/training, or a TOML file")
     parser.add_argument("--init", type=Path, help="model folder to start from, instead of the plan's")
     parser.add_argument("--seeds", type=int, default=3, help="trainings, with seeds from 0 on")
-    parser.add_argument("--scenes", type=int, default=40_000, help="random scenes in the store")
+    parser.add_argument("--scenes", type=int, default=8_000, help="random scenes in the store")
+    parser.add_argument("--which-scenes", type=int, default=10_000, help="random scenes of the task which")
     parser.add_argument("--gpus", type=int, help="GPUs to use, 0 for the CPU; all by default")
     parser.add_argument("--processes", type=int, default=8, metavar="K", help="at most so many a GPU that answer")
     parser.add_argument("--sim-python", default=".venv-sim/bin/python", help="Python of the simulator's environment")

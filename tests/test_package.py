@@ -86,7 +86,7 @@ def test_an_installed_wheel_finds_its_data(tmp_path: Path) -> None:
     assert Path(data[0]).is_relative_to(site)
     assert data[1:] == ["60", "35"]
     assert Path(model[0]).is_relative_to(site)
-    assert model[1] == "tiny"
+    assert model[1] == "log"
     assert {"tiny:lines", "recipe:lines", "recipe-json:json"} <= set(prompts)
     video = next((site / "tempoloc_nb" / "_data").rglob("stack-three/000.mp4"))
     find = [sys.executable, "-m", "tempoloc_nb", "find", str(video), "-e", "grasping the green cube", "--trials", "1"]

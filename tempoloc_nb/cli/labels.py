@@ -79,13 +79,13 @@ def check_labels(
 
     gripper = built(GripperFile, given)
     config = _generator_config(signal or (), task, task_spec, offset)
-    config = replace(config, told=gripper.told, skillgen=given["skillgen"])
+    config = replace(config, told=gripper.told, skillgen=given.get("skillgen", False))
     if figure is not None and is_stream(figure):
         raise TempolocError("--figure wants a file, .png or .svg: the report goes to the screen")
     place = figure and figure_place(figure, force)
     checked = check(
         dataset, config, built(LabelLimits, given), layout=layout, rate=given.get("rate"), gripper=gripper.signals,
-        grippers=given.get("gripper", ()), inverted=given["inverted"],
+        grippers=given.get("gripper", ()), inverted=given.get("inverted", False),
     )
     say(json_text(checked.report.to_dict(), 2) if as_json else str(checked))
     if place:

@@ -100,8 +100,8 @@ def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = 
     hint: Any = kind
     if kind is bool:
         switch = NoneType in parts or default is True
-        flag, hint = (f"{flag}/--no-{flag[2:]}", bool | None) if switch else (flag, bool)
-        default = default if switch else default or False
+        flag, hint = f"{flag}/--no-{flag[2:]}" if switch else flag, bool | None
+        default = default if switch else default or None  # not given: what a preset says holds
     else:
         checked = get_origin(one) is Literal and hasattr(option_.owner, "__pydantic_config__")  # it names the choices
         one = str if checked or (get_args(one) and get_origin(one) is not Literal) else one

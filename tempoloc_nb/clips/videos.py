@@ -47,15 +47,18 @@ def find_videos(benchmark: Clips, video_root: Path | str | None = None) -> dict[
 def _by_name(benchmark: Clips, root: Path) -> Iterator[tuple[str, Path]]:
     """(clip id, video) for every video below `root` whose name fits one clip of the benchmark.
 
-    A path that ends like the clip's id is that clip (`stack-three/016.mp4`). Else the file's name has to fit the task's
+    A path that ends like the clip's id is that clip (`stack-three/016.mp4`), and one that ends like what questions have
+    as `shown` is the video of them all (`which-panda/016.mp4`). Else the file's name has to fit the task's
     pattern. Bare numbers fit several tasks; then the path has to name the task (`cube_stacking_demo0.mp4`,
     `nut/demo_1.mp4`), and a path that names one is no other's, though the benchmark is a part without its clips.
     """
-    clips = {c.clip for c in benchmark.clips}
+    clips, shows = {c.clip for c in benchmark.clips}, dict[str, list[str]]()
+    for c in benchmark.clips:
+        shows.setdefault(c.extra.get("shown", c.clip), []).append(c.clip)
     for path in videos_below(root):
         tail = f"{path.parent.name}/{path.stem}"
-        if tail in clips:
-            yield tail, path
+        if tail in shows:
+            yield from ((clip, path) for clip in shows[tail])
             continue
         fits = [(task, clip) for task in benchmark.tasks.values() if (clip := _clip_of(task, path))]
         if any(clip.rpartition("/")[2].isdigit() for _, clip in fits):

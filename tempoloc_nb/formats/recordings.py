@@ -296,7 +296,8 @@ def inquire(
     asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
     if isinstance(asked, EngineConfig):
         asked.check()
-    ask = ask_config(options.get("model") or "tempoloc-tiny", preset, **_changes(usual, options))
+    usually = "tempoloc-tiny" if isinstance(asked, EngineConfig) else asked.model
+    ask = ask_config(options.get("model") or usually, preset, **_changes(usual, options))
     recordings = find_recordings(videos, built(Choice, options), say)
     signals = recording_signals(recordings, built(Reading, options, say=say)) if fuse else None
     return Inquiry(recordings, ask, asked, signals)

@@ -93,7 +93,10 @@ class _Listed(Windowed):
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
-        told = combine_logs(logs).later(window.begin) if logs else None
+        least = self.trained.alike if self.trained else 0.0
+        told = combine_logs(logs, least=least).later(window.begin) if logs else None
+        if told is not None and not told.usable:
+            events = tuple(FoundEvent(label, None, told.status) for label in self.labels)
         if told is not None and measured:  # of other answers
             told = replace(told, events=tuple(replace(e, agreement=None) for e in told.events))
         lines = [line for i, e in enumerate(events) if (line := _other(e, i, answers))]

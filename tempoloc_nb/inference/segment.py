@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from statistics import median_low
 from typing import Annotated, Any
@@ -30,7 +31,7 @@ from ..video.files import VideoInfo
 from ..video.windows import Window, check_window
 
 # %% auto #0
-__all__ = ['LOG_PROMPT', 'combine_logs', 'LogOptions', 'find_events']
+__all__ = ['LOG_PROMPT', 'log_agreement', 'combine_logs', 'LogOptions', 'find_events']
 
 # %% ../../nbs/45_inference/06_segment.ipynb #2223d942
 _Point = tuple[float, int, LoggedEvent]  # time (s), trial, event
@@ -78,12 +79,35 @@ def _combined(each: Sequence[Sequence[LoggedEvent]], trials: int, span: float) -
     return settled(e for own in ordered for e in _agreed(own, trials, span))
 
 
-def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
+def _alike(one: EventLog, other: EventLog, near: float) -> float:
+    """Dice's coefficient of two logs: the share of entries that the other has, too, of one name and within `near` s."""
+    entries = [sorted((name_key(e.name), e.time) for e in (*log.events, *log.moments)) for log in (one, other)]
+    left, common = list(entries[1]), 0
+    for name, time in entries[0]:
+        at = next((k for k, (n, t) in enumerate(left) if n == name and abs(t - time) <= near), None)
+        if at is not None:
+            del left[at]
+            common += 1
+    return 2 * common / max(1, sum(map(len, entries)))
+
+
+def log_agreement(logs: Sequence[EventLog], near: float = 0.26) -> float:
+    """How much several logs of one video have in common (0 to 1): the mean over pairs of Dice's coefficient (1945).
+
+    Entries, moments too, are alike if they have one name and lie within `near` s, a frame pair at 8 frames a second.
+    Two logs without an entry have nothing in common. It is 1 for fewer than two logs.
+    """
+    pairs = [_alike(one, other, near) for one, other in combinations(logs, 2)]
+    return sum(pairs) / len(pairs) if pairs else 1.0
+
+
+def combine_logs(logs: Sequence[EventLog], span: float = 1.0, least: float = 0.0) -> EventLog:
     """One log from those of several trials of one question.
 
     An event stands where at least half of all trials have one of its name within `span` s, at their median; its
     `agreement` is the share of trials that have it. Where fewer than half of the logs can be used, the combined log has
-    nothing and the most frequent status of the others; `faults` name what is wrong with those that cannot be used.
+    nothing and the most frequent status of the others; `faults` name what is wrong with those that cannot be used. It
+    has nothing either where their `log_agreement` is below `least`: then nobody knows what happens.
     """
     good = [log for log in logs if log.usable]
     bad = [log for log in logs if not log.usable]
@@ -91,6 +115,9 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0) -> EventLog:
     if not good or 2 * len(good) < len(logs):
         reasons = Counter(log.status for log in bad).most_common(1)
         return EventLog(status=reasons[0][0] if reasons else "missing", faults=faults)
+    if (alike := log_agreement(good)) < least:
+        why = f"its logs have too little in common (alike: {alike:.0%}, needed: {least:.0%})"
+        return EventLog(status="missing", faults=(f"{why}, as about videos that are unlike its training",))
     events, moments = ([log.events for log in good], [log.moments for log in good])
     ends = [log.end for log in good if log.end is not None]
     end = median_low(ends) if ends else None
@@ -129,12 +156,10 @@ class LogOptions:
         return [e for e in both if name_key(e.label) in wanted], lines
 
 # %% ../../nbs/45_inference/06_segment.ipynb #a4c4ab61
-def _read(row: Mapping[str, Any], window: Window, stamped: bool) -> EventLog:
+def _read(row: Mapping[str, Any], window: Window) -> EventLog:
     """The log in one answer about a window, in times of the whole."""
     if row.get("finish_reason") == "length":
         return EventLog(status="malformed", faults=("the answer is cut off: raise max_new_tokens",))
-    if stamped:
-        return read_log(row["text"], window.length, window.begin)
     return read_log(row["text"], window.length).later(window.begin)
 
 
@@ -154,11 +179,6 @@ class _Questions(Windowed):
         """Seconds of a window."""
         return self.options.window or (self.trained.longest_s if self.trained else _WINDOW)
 
-    @property
-    def stamped(self) -> bool:
-        """Whether times are written into the frames."""
-        return self.ask.view.stamps not in ("none", "empty")
-
     def settings(self) -> dict[str, Any]:
         """No events, and the length of windows."""
         return {"labels": [], "window": self.length}
@@ -173,15 +193,14 @@ class _Questions(Windowed):
         planned: dict[str, list[Request]] = {}
         prompt, trials = load_prompt(self.ask.prompt), tuple(range(self.ask.trials))
         for clip, name, window in self.parts(clips, infos):
-            view = replace(self.ask.view, shift=window.begin) if self.stamped else self.ask.view
-            request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, view, trials)
+            request = Request(name, clip.task, window.video, (), prompt, self.ask.fps, self.ask.view, trials)
             planned.setdefault(clip.clip, []).append(request)
         return planned
 
 
 # %% ../../nbs/45_inference/06_segment.ipynb #eba2e92d
 def _logs_of(
-    parts: Sequence[tuple[Window, Rows | str]], stamped: bool, lines: list[str]
+    parts: Sequence[tuple[Window, Rows | str]], lines: list[str], least: float
 ) -> tuple[list[Window], list[EventLog]]:
     """The windows whose log can be used, with it; `lines` gets what is wrong with the others."""
     good, logs, read = list[Window](), list[EventLog](), list[EventLog]()
@@ -189,11 +208,13 @@ def _logs_of(
         if isinstance(rows, str):
             lines += [rows] if rows not in lines else []
             continue
-        own = [_read(row, window, stamped) for row in rows]
+        own = [_read(row, window) for row in rows]
         read += own
-        if (log := combine_logs(own)).usable:
+        if (log := combine_logs(own, least=least)).usable:
             good.append(window)
             logs.append(log)
+        elif all(each.usable for each in own):  # they disagree
+            lines += [fault for fault in log.faults if fault not in lines]
     if bad := [log for log in read if not log.usable]:
         why = next((fault for log in bad for fault in log.faults), "nothing is written")
         lines.append(f"{len(bad)} of {counted(len(read), 'log')} cannot be read for certain: {why}")
@@ -211,7 +232,7 @@ class _Logged(_Questions):
         """The logs of a recording's windows and trials, made one."""
         ordered = sorted(((self.windows[request.clip], rows) for request, rows in parts), key=lambda p: p[0].begin)
         texts, lines = tuple(r["text"] for _, rows in ordered if not isinstance(rows, str) for r in rows), list[str]()
-        good, logs = _logs_of(ordered, self.stamped, lines)
+        good, logs = _logs_of(ordered, lines, self.trained.alike if self.trained else 0.0)
         if not good:
             return replace(self.failed(clip, info, "; ".join(lines)), texts=texts)
         log, gaps = join_windows(good, logs), window_gaps(good, info.duration)

@@ -204,15 +204,15 @@ def prepare(
 @app.command()
 def clips(
     roots: _RootsArgument, output: Annotated[Path, typer.Option("--output", "-o", help="Table to write (CSV).")],
-    workers: WorkersOption = None, force: ForceOption = False,
+    force: ForceOption = False,
 ) -> None:
-    """List every clip with its seed and hashes of its start state and of three frames."""
+    """List every clip with its seed and a hash of its start state."""
     from tempoloc_nb.core.files import all_or_nothing
     from tempoloc_nb.core.files import check_output
     from tempoloc_nb.lab.tiny.frame_store import csv_text, list_clips
 
     check_output(output, force=force)
-    rows = list_clips(roots, workers)
+    rows = list_clips(roots)
     with all_or_nothing(output, force=force) as partial:
         partial.write_bytes(csv_text(rows).encode())
     echo_done(f"{output}: {len(rows)} clips", output)
@@ -239,7 +239,7 @@ class _Start:
 @app.command()
 @with_options(_Start, panels={"_Start": _TRAINING, "workers": _DATA}, workers=0, begin=0, seed=0)
 def train(
-    config: Annotated[str, typer.Argument(help="base, one-arm, sft, reads, or a training file (TOML).")],
+    config: Annotated[str, typer.Argument(help="base, sft, or a training file (TOML).")],
     store: Annotated[Path, option(_DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
     validation: Annotated[Path | None, option(_DATA, "Frame store to validate on.")] = None,

@@ -5,6 +5,7 @@
 # %% ../../nbs/30_models/20_locate.ipynb #91d5c657
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import math
@@ -234,10 +235,19 @@ def count_in(config: Mapping[str, Any], key: str) -> int | None:
     return found if type(found) is int and found > 0 else None
 
 # %% ../../nbs/30_models/20_locate.ipynb #f459ca67
+def _shipped_name(folder: Path) -> str | None:
+    """The name of the shipped model in a folder, by place or by equal weights: a copy is asked as what it is."""
+    if folder.resolve().parent == shipped_folder("").resolve():
+        return folder.resolve().name
+    weights = folder / "model.safetensors"
+    shipped = sorted(shipped_folder("").glob("*/model.safetensors")) if weights.is_file() else []
+    return next((place.parent.name for place in shipped if filecmp.cmp(weights, place, shallow=False)), None)
+
+
 def _named_bases(folder: Path, config: Mapping[str, Any]) -> list[str]:
     """The names that a folder gives for what it was made from, the surest first; for a model of ours, its own."""
-    if folder.resolve().parent == shipped_folder("").resolve():
-        return [folder.resolve().name]
+    if ours := _shipped_name(folder):
+        return [ours]
     names = [config.get("_name_or_path"), part_of(config, "text_config").get("_name_or_path")]
     card = folder / "README.md"
     if card.is_file():
@@ -317,7 +327,7 @@ def _recognise(folder: Path | str) -> ModelInfo:
         no_revision="a folder: engines take a hash of its files",
         note=f"made from {base.name}" if base and base.name != name else None, base=base.name if base else None,
         sources=("config.json and the weights", f"all else: {base.name if base else f'the family {family.name}'}"),
-        trained=base.trained if base and folder.resolve() == shipped_folder(base.name).resolve() else None,
+        trained=base.trained if base and base.name == _shipped_name(folder) else None,
     )  # fmt: skip
 
 

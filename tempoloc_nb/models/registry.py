@@ -86,7 +86,8 @@ class Training:
     `on` says which videos, `longest_s` (s) how long they were at most; beyond `refused_s` (s) answers are guesses.
     `side` (pixels) is that of its pictures, `darkest` (0 to 255) the mean of its darkest clips. `caution` is a sentence
     about what its answers do not show, `calibration` what their agreement is worth, where that was measured. `logs`: it
-    was trained to list all events of a video itself.
+    was trained to list all events of a video itself, and where those of several trials are less `alike` than this (0 to
+    1), it does not know what happens.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -98,6 +99,7 @@ class Training:
     caution: str | None = None
     calibration: Calibration | None = None
     logs: bool = False
+    alike: _Share = 0.0
 
     def __str__(self) -> str:
         return f"{self.on}; clips of at most {self.longest_s:g} s"

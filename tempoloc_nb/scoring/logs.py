@@ -384,7 +384,7 @@ def read_true_logs(path: Path | str) -> Mapping[str, EventLog]:
     return found
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #9d67927c
-_TOLD = frozenset(name_key(verb)[0] for verb in LOG_VERBS.values())
+_TOLD = tuple(name_key(verb) for verb in LOG_VERBS.values())
 
 
 def look_up(
@@ -411,5 +411,6 @@ def look_up(
         if place < len(own):
             found.append(("duplicate" if first and number is None else "ok", own[place]))
         else:
-            found.append(("absent" if key[:1] and key[0] in _TOLD else "missing", None))
+            told = any(key[: len(verb)] == verb for verb in _TOLD)  # arrivals at a thing, not with one
+            found.append(("absent" if told else "missing", None))
     return found

@@ -188,8 +188,10 @@ def score_trials(
     asked, predicted = ~np.isnan(truth.boundary[demo]), trials.boundary[:, :width]
     signed, error, disorder = _errors(trials, demo, truth, mode)
     kept = np.asarray(~np.isnan(predicted).all(axis=1) | (mode == "strict"))
-    overlap = metrics.tiou(trials.start[:, :width], trials.end[:, :width], truth.start[demo], truth.end[demo])
-    overlap[~kept] = np.nan
+    start, end = trials.start[:, :width], trials.end[:, :width]
+    overlap = metrics.tiou(start, end, truth.start[demo], truth.end[demo])
+    # A model that tells moments, as a log does, says nothing of intervals: that is no overlap of 0.
+    overlap[~kept | np.asarray(np.isfinite(start).any() and not np.isfinite(end).any())] = np.nan
 
     frames = np.round(truth.length * truth.rate[:, 0])
     segments = _Segments(predicted, truth.boundary[demo], frames[demo], truth.rate[demo], scoring)

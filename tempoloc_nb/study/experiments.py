@@ -29,12 +29,11 @@ from ..inference.store import read_errors
 from ..inference.record import measured, read_record, write_record
 from ..inference.controls import Controls, control_questions
 from ..inference.run import RunSummary, answer_clips
-from ..models.ask import AskConfig, load_prompt, read_trained
+from ..models.ask import AskConfig, load_prompt
 from ..models.locate import find_model, folder_revision, locate_model, model_title
-from ..models.registry import listed_model, load_registry
+from ..models.registry import load_registry
 from ..scoring.evaluation import RESAMPLES, Evaluation, evaluate
 from ..scoring.trials import Mode
-from ..video.view import View
 
 # %% auto #0
 __all__ = ['HF', 'Experiment', 'load_experiments', 'find_experiments', 'for_model', 'zero_shot_model', 'swapped_labels',
@@ -46,14 +45,16 @@ __all__ = ['HF', 'Experiment', 'load_experiments', 'find_experiments', 'for_mode
 class Experiment:
     """One model, asked in one way (`ask`) about a benchmark of `data/benchmarks`.
 
-    `name` is a file's stem and `title` a table's row. `ask.trials` are the answers per clip in a full run;
-    `clips_per_task` 0 means all. `swapped`: two events of each clip change places in the question.
+    `name` is a file's stem and `title` a table's row. `preset` is the way of asking that `ask` changes, a name of the
+    models file. `ask.trials` are the answers per clip in a full run; `clips_per_task` 0 means all. `swapped`: two
+    events of each clip change places in the question.
     """
 
     __pydantic_config__: ClassVar = STRICT
     name: str
     title: str
     ask: AskConfig
+    preset: str = "tiny"
     benchmark: str = "sim"
     swapped: bool = False
     clips_per_task: Annotated[int, Ge(0)] = 0
@@ -88,19 +89,21 @@ def load_experiments(path: Path | None = None) -> dict[str, Experiment]:
     without a model or a title.
     """
     path = path or data_dir() / "experiments.toml"
-    tables, known = read_toml(path, "experiments"), ("defaults", "experiments")
-    defaults, declared = (check(dict[str, Any], tables.pop(k, {}), f"{path.name} [{k}]") for k in known)
+    tables, presets = read_toml(path, "experiments"), load_registry().presets
+    declared = check(dict[str, Any], tables.pop("experiments", {}), f"{path.name} [experiments]")
     if tables:
-        raise TempolocError(f"{path.name} has the unknown table [{min(tables)}]; known: {', '.join(known)}")
-    blank = {"name": "", "title": "", "ask": {}}
-    check(Experiment, _merged(blank, defaults), f"{path.name} [defaults]")
+        raise TempolocError(f"{path.name} has the unknown table [{min(tables)}]; known: experiments")
     found = {}
     for name, values in declared.items():
         where = f"{path.name} [experiments.{name}]"
-        whole = _merged(defaults, check(dict[str, Any], values, where))
-        if "model" not in whole.get("ask", {}):
+        usual = {"name": name, "preset": "tiny", "ask": {}}
+        whole = _merged(usual, check(dict[str, Any], values, where))
+        if whole["preset"] not in presets:
+            raise TempolocError(f"{where}: {unknown('preset', str(whole['preset']), presets)}")
+        if "model" not in whole["ask"]:
             raise TempolocError(f"{where} lacks 'ask.model'")
-        found[name] = check(Experiment, {**whole, "name": name}, where)
+        whole["ask"] = _merged(asdict(presets[whole["preset"]]), whole["ask"])
+        found[name] = check(Experiment, whole, where)
     return found
 
 # %% ../../nbs/85_study/70_experiments.ipynb #a6ede114
@@ -118,10 +121,9 @@ def find_experiments(names: Iterable[str]) -> tuple[Experiment, ...]:
 def for_model(experiment: Experiment, model: str | None = None, *, fps: float | None = None) -> Experiment:
     """The experiment with another model or frame rate; None or "" leaves them as they are.
 
-    One of the study's own models, or one that was made from it, is asked as the experiment says, but in the words of
-    its own training where its folder tells them; every other as the preset "study" of the models file says. The stamps
-    are those of its training, or the preset's, unless the experiment is about others: stamps that are neither the
-    file's default nor those of the experiment's own model stay. The frame rate is the experiment's.
+    Prompt, sampling and stamps are those of the model's card if it is one of the study's own or was made from one, and
+    those of the preset "study" of the models file for every other model. What the experiment changes in its own preset
+    stays, and so does its frame rate. Another's drawn answers are asked for as often as those of `base`.
     """
     changed = experiment if fps is None else replace(experiment, ask=experiment.ask.changed(fps=float(fps)))
     if not model or model == experiment.model:
@@ -129,28 +131,20 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     suffix = "".join(f",{part}" for part in experiment.title.split(",")[1:])
     info, ask = find_model(model), changed.ask
     # A data folder without an experiments file has no models of its own.
-    own = {e.model for e in load_experiments().values()} if (data_dir() / "experiments.toml").is_file() else set()
+    declared = load_experiments() if (data_dir() / "experiments.toml").is_file() else {}
+    own = {e.model for e in declared.values()}
     ours = model in own or (info is not None and info.base in own)
-    trained = read_trained(info.folder) if ours and info is not None and info.folder is not None else None
-    study, stamps = load_registry().presets["study"], ask.view.stamps
-    if ours and ask.view.stamps in _usual_stamps(experiment):
-        stamps = info.stamps if info is not None and (trained or info.base) else stamps
-    elif ask.view.stamps in _usual_stamps(experiment):
-        stamps = study.view.stamps
-    ask = replace(ask, model=model, view=replace(ask.view, stamps=stamps))
-    if not ours:
-        ask = replace(ask, prompt=study.prompt, sampling=study.sampling)
-    elif trained is not None:
-        ask = replace(ask, prompt=trained[0].prompt)
+    presets = load_registry().presets
+    usual = presets[experiment.preset]
+    other = (info.card if info is not None and info.base else usual) if ours else presets["study"]
+    ways = ("prompt", "sampling", "crops")
+    kept = {k: getattr(other if getattr(ask, k) == getattr(usual, k) else ask, k) for k in ways}
+    stamps = other.view.stamps if ask.view.stamps == usual.view.stamps else ask.view.stamps
+    # Once is enough of what is not drawn.
+    drawn = not ours and ask.sampling.temperature == 0 < kept["sampling"].temperature
+    trials = max(ask.trials, declared["base"].ask.trials) if drawn and "base" in declared else ask.trials
+    ask = ask.changed(model=model, stamps=stamps, trials=trials, **kept)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
-
-# %% ../../nbs/85_study/70_experiments.ipynb #6806daf5
-def _usual_stamps(experiment: Experiment) -> set[str]:
-    """The default stamps of the experiments file, and those that the experiment's own model was trained with."""
-    path, model = data_dir() / "experiments.toml", listed_model(experiment.model)
-    defaults = read_toml(path, "experiments").get("defaults", {}) if path.is_file() else {}
-    usual = defaults.get("ask", {}).get("view", {}).get("stamps", View().stamps)
-    return {usual, *((model.stamps,) if model else ())}
 
 # %% ../../nbs/85_study/70_experiments.ipynb #5254f416
 def zero_shot_model(model: str, base: str) -> str:

@@ -24,21 +24,20 @@ __all__ = ['LOGS', 'EXPERIMENTS', 'log_files', 'existing_log', 'study_notebooks'
            'default_values', 'chosen_notebooks', 'check_given']
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #c0ffee05
-LOGS = {"base": "base", "one-arm": "SFT, one arm", "sft": "SFT"}  # training → how tables and figures call its model
+LOGS = {"base": "base", "sft": "SFT"}  # training → how tables and figures call its model
 
 
 def log_files(folder: Path | str = "") -> dict[str, Path]:
     """Training → its log in a folder, NAME.jsonl or NAME.jsonl.xz; "" is the study's own, `data/training`.
 
-    Another folder may lack that of `one-arm`. Raises `TempolocError` for another one that is missing.
+    Raises `TempolocError` for one that is missing.
     """
     where = Path(folder) if folder else data_dir() / "training"
     found = {}
     for name in LOGS:
         packed = where / f"{name}.jsonl.xz"
         path = packed if packed.is_file() else where / f"{name}.jsonl"
-        if path.is_file() or name != "one-arm" or not folder:
-            found[name] = existing_log(path)
+        found[name] = existing_log(path)
     return found
 
 

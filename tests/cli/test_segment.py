@@ -22,7 +22,7 @@ from tempoloc_nb.video.files import Image, encode
 from tests.helpers.demo_files import image_file
 from tests.helpers.fake_server import FakeServer
 from tests.helpers.lerobot_folders import small_dataset
-from tests.helpers.logging_engine import Logging
+from tests.helpers.logging_engine import Logging, begin_of
 from tests.helpers.tiny_models import qwen25
 
 Run = Callable[..., tuple[int, str, str]]
@@ -113,7 +113,7 @@ def test_a_dataset_gets_a_copy_without_failed_attempts(run: Run, engine: Logging
 
 
 def test_an_episode_with_a_gap_is_not_written(run: Run, engine: Logging, tmp_path: Path) -> None:
-    engine.odd = lambda request, _: "nonsense" if request.view.shift > 3 else None
+    engine.odd = lambda request, _: "nonsense" if begin_of(request) > 3 else None
     root = small_dataset(tmp_path / "set", [images()])
     code, out, err = run("segment", root, "--trials", 1, "--window", 3, "--write")
     assert (code, (tmp_path / "set-subtasks").exists()) == (1, False)
@@ -148,7 +148,7 @@ def test_an_answer_that_is_no_log_is_exit_status_1(run: Run, video: Path, engine
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "tempoloc-tiny was not trained to write logs of events"),
+        (("--model", "tempoloc-tiny-base"), "tempoloc-tiny-base was not trained to write logs of events"),
         (("--write",), "demo.mp4 is a video, which holds no boundaries"),
         (("--fuse",), "demo.mp4 is a video, which has no gripper"),
         (("--inverted",), "--gripper and --inverted say how --fuse reads it"),
@@ -177,7 +177,7 @@ def test_a_file_of_demonstrations_takes_no_log(run: Run, engine: Logging, tmp_pa
 
 def test_a_server_is_asked_about_each_window(run: Run, video: Path) -> None:
     """Each window is sent as a video of its own, and any form of a log is read."""
-    forms = ('[{"time": 1.0, "event": "grasping the cup"}]', "```json\n[]\n```", "- **0:06** pouring")
+    forms = ('[{"time": 1.0, "event": "grasping the cup"}]', "```json\n[]\n```", "- **0:02** pouring")
     texts = {row_seed(0, f"own/demo at {2 * k}.00 s", 0): text for k, text in enumerate(forms)}
     with FakeServer(qwen25().name, rules=video_rules(qwen25()), text=lambda body: texts[body["seed"]]) as server:
         engine = ("--model", qwen25(), "--backend", "openai", "--server", server.url)

@@ -10,6 +10,7 @@ import pytest
 
 from tempoloc_nb.clips.manifest import clips_of_videos, load_benchmark
 from tempoloc_nb.clips.tasks import Task, load_task
+from tempoloc_nb.clips.videos import videos_here
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.video.files import encode
 
@@ -126,3 +127,12 @@ def test_clips_without_events_have_those_of_their_tasks_file(tmp_path: Path) -> 
     (tmp_path / "mugs.toml").write_text('key = "mugs"\nevents = ["lift", "put down"]', encoding="utf-8")
     (clip,) = load_benchmark(tmp_path).clips
     assert (clip.labels, clip.labelled) == (("lift", "put down"), False)
+
+
+def test_one_video_shows_what_many_questions_are_about(tmp_path: Path) -> None:
+    which = load_benchmark("which")
+    path = video(tmp_path / "made" / "which-panda" / "099.mp4")
+    found = videos_here(which, tmp_path)
+    asked = {c.clip for c in which.clips if c.extra["shown"] == "which-panda/099"}
+    assert len(asked) > 1
+    assert found == dict.fromkeys(asked, path)

@@ -29,7 +29,7 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Request, Response
 from tempoloc_nb.engines.test_pattern import capture
 from tempoloc_nb.inference.requests import plan_requests
-from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.models.ask import Sampling, load_prompt
 from tempoloc_nb.models.constraints import Constraint
 from tempoloc_nb.models.locate import ask_config
 
@@ -108,7 +108,7 @@ def test_words_are_split_and_joined_alike(light: HFBackend, stock: HFBackend) ->
 
 
 def test_a_video_s_place_in_a_label_is_one_error(light: HFBackend) -> None:
-    request = replace(requests(1, 1)[0], labels=("grasping <|video_pad|>",))
+    request = replace(requests(1, 1)[0], labels=("grasping <|video_pad|>",), prompt=load_prompt("tiny-absent"))
     ((_, answer),) = light.stream([request], GREEDY)
     assert isinstance(answer, TempolocError)
     assert request.clip in str(answer)

@@ -15,6 +15,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response, row_seed
 from tempoloc_nb.models.ask import Sampling
+from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, log_text, settled
 
 SIM = load_benchmark("sim")
 BASE = load_benchmark("base-tasks")
@@ -23,7 +24,8 @@ BASE = load_benchmark("base-tasks")
 class Truthful:
     """Answers the truth, later by what the stamps are late; notes what it was asked and whether it was closed.
 
-    Fails for `bad` clips; is interrupted before request number `limit`; takes `delay` (s) for each.
+    Its answers are lines, or a log where one is asked for. Fails for `bad` clips; is interrupted before request number
+    `limit`; takes `delay` (s) for each.
     """
 
     name, model = "fake", "truthful"
@@ -58,10 +60,13 @@ class Truthful:
         clip = next(c for c in (*SIM.clips, *BASE.clips) if c.clip == r.clip)
         truth = dict(zip(clip.labels, clip.boundaries, strict=True))
         times = [truth[label] + r.view.shift for label in r.labels]
-        text = "\n".join(
-            f"Event {i}: <{t:.2f}> <{t + 1:.2f}> {label}"
-            for i, (t, label) in enumerate(zip(times, r.labels, strict=True), 1)
-        )
+        if r.prompt.log:
+            text = log_text(EventLog(settled(map(LoggedEvent, times, r.labels))))
+        else:
+            text = "\n".join(
+                f"Event {i}: <{t:.2f}> <{t + 1:.2f}> {label}"
+                for i, (t, label) in enumerate(zip(times, r.labels, strict=True), 1)
+            )
         return [Response(t, text, row_seed(sampling.seed, r.clip, t), "stop", 90, 9, 40, r.fps, 0.5) for t in r.trials]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -51,9 +52,15 @@ class Saying:
             )
 
 
+def begin_of(request: Request) -> float:
+    """Where a window begins in its recording (s)."""
+    found = re.search(r" at ([\d.]+) s$", request.clip)
+    return float(found[1]) if found else 0.0
+
+
 @dataclass
 class Logging(Saying):
-    """Writes what happens within each video that it is shown, in the times that a request's stamps show.
+    """Writes what happens within each video that it is shown; a window counts from its begin.
 
     `late` (s) by trial is added to each time. `odd` may give another text for a request and trial, or an error.
     """
@@ -67,8 +74,7 @@ class Logging(Saying):
         return self.odd(request, trial) or self.text(request, trial)
 
     def text(self, request: Request, trial: int) -> str:
-        length, begin = probe(request.video).duration, request.view.shift
-        late = self.late[trial % len(self.late)]
-        inside = [(t + late, name) for t, name in self.script if begin <= t + late < begin + length]
+        length, late = probe(request.video).duration, self.late[trial % len(self.late)] - begin_of(request)
+        inside = [(t + late, name) for t, name in self.script if 0 <= t + late < length]
         read = read_log("\n".join(f"{t:.2f} s: {name}" for t, name in inside))
-        return log_text(EventLog(read.events, read.moments), round(begin + length - 0.01, 2))
+        return log_text(EventLog(read.events, read.moments), round(length - 0.01, 2))

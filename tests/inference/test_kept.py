@@ -67,7 +67,8 @@ def find(
     videos: Path, engine: Any, keep: Path | None, labels: tuple[str, ...] = EVENTS, **options: Any
 ) -> list[Found]:
     how = {k: options.pop(k) for k in ("say", "anew") if k in options}
-    ask = ask_config(options.pop("model", "tempoloc-tiny"), **{"trials": 3, **options})
+    usual = {"trials": 3, "prompt": "tiny", "crops": False}
+    ask = ask_config(options.pop("model", "tempoloc-tiny"), **{**usual, **options})
     clips = clips_of(find_recordings([videos]), labels)
     return sorted(find_boundaries(clips, ask, engine, keep=keep, **how), key=lambda f: f.name)
 

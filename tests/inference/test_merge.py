@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.inference.segment import combine_logs, join_windows
+from tempoloc_nb.inference.segment import combine_logs, join_windows, log_agreement
 from tempoloc_nb.scoring.logs import EventLog, LoggedEvent, settled
 from tempoloc_nb.video.windows import Window
 
@@ -55,6 +55,20 @@ def test_logs_that_cannot_be_read_count_as_trials_without_the_event() -> None:
     most = combine_logs([good, bad, bad])
     assert (most.status, most.events, most.usable) == ("malformed", (), False)
     assert combine_logs([]).status == "missing"
+
+
+def test_logs_with_little_in_common_tell_nothing() -> None:
+    one, late = log((1.0, "grasping"), (4.0, "pouring")), log((1.2, "grasping"), (5.0, "pouring"))
+    assert log_agreement([one, one]) == log_agreement([one]) == log_agreement([]) == 1
+    assert log_agreement([one, late]) == 0.5  # the grasp alone is within a frame pair
+    assert log_agreement([one, one, late]) == pytest.approx(2 / 3)  # of three pairs
+    assert log_agreement([one, log()]) == log_agreement([log(), log()]) == 0  # that nothing happens is no agreement
+    moved = EventLog((), settled([LoggedEvent(1.0, "arriving at the cup")]))
+    assert log_agreement([log(), moved]) == 0
+    assert times(combine_logs([one, late], least=0.5)) == times(combine_logs([one, late]))
+    unclear = combine_logs([one, late], least=0.6)
+    assert (unclear.status, unclear.events, unclear.usable) == ("missing", (), False)
+    assert "too little in common (alike: 50%, needed: 60%)" in unclear.faults[0]
 
 
 def test_outcomes_follow_from_what_stands() -> None:

@@ -162,8 +162,8 @@ def test_what_is_drawn_is_asked_for_each_question(tmp_path: Path) -> None:
 
 def test_a_model_that_writes_no_logs_is_not_asked_for_one(tmp_path: Path) -> None:
     engine = Logger()
-    engine.model = "tempoloc-tiny"
-    with pytest.raises(TempolocError, match="tempoloc-tiny was not trained to write logs of events"):
+    engine.model = "tempoloc-tiny-base"
+    with pytest.raises(TempolocError, match="tempoloc-tiny-base was not trained to write logs of events"):
         run_backend(engine, SHOWN, tmp_path / "p.jsonl", prompt="log")
     assert engine.asked == []
     assert not list(tmp_path.iterdir())

@@ -12,10 +12,35 @@ from places import ROOT
 from tiny_models import cache_model, qwen25
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.models.locate import Place, cached_folder, find_place, locate_model, model_folder
+from tempoloc_nb.models.locate import (
+    Place,
+    ask_config,
+    cached_folder,
+    find_model,
+    find_place,
+    locate_model,
+    model_folder,
+)
 from tempoloc_nb.models.registry import load_registry
 
 LISTED = load_registry().models["Cosmos-Reason1-7B"]
+
+
+def test_a_copy_of_a_shipped_model_is_asked_as_what_it_is(tmp_path: Path) -> None:
+    """Its card names the model that it was made from, which is asked in another way."""
+    copy = tmp_path / "mine"
+    shutil.copytree(ROOT / "data" / "models" / "tempoloc-tiny", copy)
+    ours, found = find_model("tempoloc-tiny"), find_model(copy)
+    assert ours is not None
+    assert found is not None
+    assert found.trained is not None
+    assert (found.card, found.trained) == (ours.card, ours.trained)
+    assert ask_config(copy).changed(model="tempoloc-tiny") == ask_config("tempoloc-tiny")
+    weights = (copy / "model.safetensors").read_bytes()
+    (copy / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    other = find_model(copy)
+    assert other is not None
+    assert (other.base, other.trained) == ("tempoloc-tiny-base", None)
 
 
 def test_folders_go_first(project: Path) -> None:

@@ -98,8 +98,8 @@ def test_sizes_are_those_of_the_name(info: ModelInfo) -> None:
 @EACH
 def test_presets_can_be_asked(info: ModelInfo) -> None:
     for preset in (info.recipe, info.card):
-        question = load_prompt(preset.prompt).question(LABELS)
-        assert "Event 2: releasing the red cube." in question
+        prompt = load_prompt(preset.prompt)
+        assert prompt.log or "Event 2: releasing the red cube." in prompt.question(LABELS)
         assert preset.view == View(preset.view.stamps)
         assert preset.fps > 0
     assert ask_config(info.name, "recipe") == replace(info.recipe, model=info.name)
@@ -180,8 +180,11 @@ def edited(tmp_path: Path, old: str, new: str) -> Path:
         ("fps = 8", 'fps = "8"', r"\[presets\.recipe\]: fps = \"8\" is not a number"),
         ("temperature = 0.6", "temperature = -1", r"\[presets\.recipe\], sampling: temperature = -1: should"),
         ('stamps = "frame"', 'stamps = "each"', r"\[presets\.recipe\], view: stamps = \"each\" is none of 'none',"),
-        ('stamps = "frame"', 'stamps = ["frame"]',
-         r"\[presets\.recipe\], view: stamps = \[\"frame\"\] is none of 'none',"),
+        (
+            'stamps = "frame"',
+            'stamps = ["frame"]',
+            r"\[presets\.recipe\], view: stamps = \[\"frame\"\] is none of 'none',",
+        ),
         ("patch = 14", "patch = 0", r"\[families\.qwen2_5_vl\]: patch = 0: should be greater than 0"),
         ("patch = 14", "patch = true", r"\[families\.qwen2_5_vl\]: patch = true is not a whole number"),
         ('boundary_is = "start"', 'boundary_is = "middle"', "boundary_is = \"middle\" is none of 'start' or 'end'"),
@@ -428,7 +431,7 @@ def test_tables() -> None:
     assert [r["model"] for r in rows] == list(MODELS)
     assert next(r for r in rows if r["model"] == "tempoloc-tiny")["parameters"] == "7.85 M"
     assert next(r for r in rows if r["model"] == "Qwen3-VL-235B-A22B-Instruct")["active"] == "22.8 G"
-    assert {r["preset"] for r in preset_rows(MODELS.values())} == set(REGISTRY.presets) - {"study"}
+    assert {r["preset"] for r in preset_rows(MODELS.values())} == set(REGISTRY.presets) - {"study", "tiny-asked"}
     assert [r["preset"] for r in preset_rows(MODELS.values(), "recipe")] == ["recipe"]
 
 
@@ -471,12 +474,15 @@ def test_the_command_on_an_unknown_model() -> None:
 def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None:
     tiny = get_model("tempoloc-tiny")
     assert tiny.trained is not None
-    assert (tiny.trained.longest_s, MODELS["tempoloc-tiny"].trained) == (24, tiny.trained)
+    assert (tiny.trained.longest_s, MODELS["tempoloc-tiny"].trained) == (37, tiny.trained)
     lines = cli_models._model_lines(tiny)
-    assert any(line.startswith("trained on") and line.endswith("clips of at most 24 s") for line in lines)
-    assert any(line.startswith("caution") and "by name which object" in line for line in lines)
-    assert any(line.startswith("confidence   calibrated on which-validation: at most") for line in lines)
-    copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")  # perhaps trained further
+    assert any(line.startswith("trained on") and line.endswith("clips of at most 37 s") for line in lines)
+    assert any(line.startswith("caution") and "what its training never shows" in line for line in lines)
+    assert any(line.startswith("confidence   calibrated on which: at most") for line in lines)
+    copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")
+    assert get_model(copy).trained == tiny.trained
+    weights = (copy / "model.safetensors").read_bytes()  # as if trained further
+    (copy / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
     assert get_model(copy).trained is None
     assert all(m.trained is None for name, m in MODELS.items() if not name.startswith("tempoloc"))
     assert not any(line.startswith("trained on") for line in cli_models._model_lines(MODELS["Qwen3-VL-2B-Instruct"]))

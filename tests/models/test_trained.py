@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_trained_folder_is_asked_as_in_training(folder: Path) -> None:
     before = _recognise(folder)
-    assert (before.card.prompt, before.stamps, before.boundary_is) == ("tiny", "frame", "start")
+    assert (before.card.prompt, before.stamps, before.boundary_is) == ("log", "frame", "start")
     write_trained(folder, WAY, "end")
     info = _recognise(folder)
     assert (info.card.fps, info.card.prompt, info.card.view.stamps, info.boundary_is) == (4, "recipe", "pair", "end")

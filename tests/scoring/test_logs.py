@@ -266,6 +266,7 @@ OWN = (
         (("grasping the can for the third time", "pushing the can"), [("absent", None), ("absent", None)]),
         (("grasping the canister", "dropping the can"), [("absent", None), ("absent", None)]),
         (("pouring the milk", "the can"), [("missing", None), ("missing", None)]),  # no log of ours tells of such
+        (("arriving at the milk", "arriving with the can"), [("absent", None), ("missing", None)]),  # nor of the latter
     ],
 )  # fmt: skip
 def test_events_are_looked_up_in_a_log(labels: tuple[str, ...], said: list[tuple[str, float | None]]) -> None:

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.scoring.answers import Answer, parse_answer
+from tempoloc_nb.scoring.answers import Answer, answer_from_log, parse_answer
 from tempoloc_nb.scoring.evaluation import Evaluation, evaluate
+from tempoloc_nb.scoring.logs import read_log
 from tempoloc_nb.scoring.metrics import (
     SLACK,
     edit_scores,
@@ -35,8 +36,11 @@ from tempoloc_nb.scoring.metrics import (
 
 SIM = load_benchmark("sim")
 CLIPS = {c.clip: c for c in SIM.clips}
-RUNS = ("sft", "base", "sft-none")  # good answers, bad ones with events that nobody asked for, and without stamps
+# Good logs, bad answers in words with events that nobody asked for, good ones with intervals, and logs without stamps.
+RUNS = ("sft", "base", "former", "sft-none")
+LOGS = ("sft", "sft-none")
 COLLARS = (0.1, 0.25, 0.5)
+OVERLAPS = ("miou", "R@0.3", "R@0.5", "R@0.7")
 
 
 def trials_of(name: str) -> Iterator[tuple[Clip, Answer]]:
@@ -45,7 +49,10 @@ def trials_of(name: str) -> Iterator[tuple[Clip, Answer]]:
         for row in map(json.loads, lines):
             if row["clip"][-3:] < "015":
                 clip = CLIPS[row["clip"]]
-                yield clip, parse_answer(row["text"], clip.labels, clip.duration)
+                if row.get("form") == "log":
+                    yield clip, answer_from_log(read_log(row["text"], clip.duration), clip.labels)
+                else:
+                    yield clip, parse_answer(row["text"], clip.labels, clip.duration)
 
 
 @pytest.fixture(scope="module", params=RUNS)
@@ -150,7 +157,7 @@ def test_segments_are_ms_tcns(
 
 
 def test_committed_answers_have_ms_tcns_scores(scored: tuple[list[tuple[Clip, Answer]], Evaluation]) -> None:
-    """All of them have ten trials, so sums over trials and over demonstrations' means are the same ratios."""
+    """All of a run have as many trials, so sums over trials and over demonstrations' means are the same ratios."""
     trials, run = scored
     for task in run.tasks:
         counts, edits, right, total = {k: np.zeros(3) for k in (10, 25, 50)}, [], 0, 0
@@ -218,12 +225,40 @@ def test_committed_answers_have_mir_evals_boundaries(scored: tuple[list[tuple[Cl
             assert (found is None) if b == 0 else found == pytest.approx(a / b)
 
 
+def test_what_a_log_tells_beside_what_was_asked_is_not_invented(
+    scored: tuple[list[tuple[Clip, Answer]], Evaluation], request: pytest.FixtureRequest
+) -> None:
+    """Peers and scores above count no such event; of answers in words they count each."""
+    trials, run = scored
+    name = request.node.callspec.params["scored"]
+    assert any(answer.invented for _, answer in trials) == (name == "base")
+    extra = {task: bool(run.estimate("extra_events", task).value) for task in run.tasks}
+    assert extra == {task: any(answer.extra for _, answer in of_task(trials, task)) for task in run.tasks}
+    assert any(extra.values()) == (name == "base")
+    if name in LOGS:
+        with lzma.open(data_dir() / f"predictions/{name}.jsonl.xz", "rt") as lines:
+            logs = [(CLIPS[row["clip"]], read_log(row["text"])) for row in map(json.loads, lines)]
+        assert any(len(log.events) > len(clip.events) for clip, log in logs)
+
+
 # --- TimeLens: overlap of intervals ---
 
 
-def test_committed_answers_have_timelens_overlaps(scored: tuple[list[tuple[Clip, Answer]], Evaluation]) -> None:
-    """mIoU and R1@m of its evaluation: intersection over union, 0 for an answer that cannot be read or is reversed."""
+def test_committed_answers_have_timelens_overlaps(
+    scored: tuple[list[tuple[Clip, Answer]], Evaluation], request: pytest.FixtureRequest
+) -> None:
+    """mIoU and R1@m of its evaluation: intersection over union, 0 for an answer that cannot be read or is reversed.
+
+    A log tells moments alone: of intervals it says nothing, and has none of these scores.
+    """
     trials, run = scored
+    logs = request.node.callspec.params["scored"] in LOGS
+    first = run.of_task(run.tasks[0]).table.query("score == 'miou' and event != ''")
+    assert first["value"].isna().tolist() == [logs, logs, True]
+    assert all(e.end is None for _, answer in trials for e in answer.events) == logs
+    if logs:
+        assert all(run.estimate(s, task).value is None for s in OVERLAPS for task in (*run.tasks, ""))
+        return
     for task in run.tasks:
         ious: list[list[float]] = [[] for _ in CLIPS[trials[0][0].clip].events]
         for clip, answer in of_task(trials, task):
@@ -239,8 +274,6 @@ def test_committed_answers_have_timelens_overlaps(scored: tuple[list[tuple[Clip,
         assert run.estimate("miou", task).value == pytest.approx(np.mean([own.mean() for own in closed]))
         for m in (0.3, 0.5, 0.7):
             assert run.estimate(f"R@{m:g}", task).value == pytest.approx(np.mean([(own >= m).mean() for own in closed]))
-    first = run.of_task(run.tasks[0]).table.query("score == 'miou' and event != ''")
-    assert first["value"].isna().tolist() == [False, False, True]
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=1, max_size=9), st.lists(st.sampled_from("abc"), max_size=9))

@@ -1,76 +1,82 @@
-"""Doubt: what it is, how well it ranks, and a limit that is chosen on one benchmark and tried on another."""
+"""Doubt: how well it ranks, what agreement is worth, and what the shipped answers and videos of nothing come to."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from study_cells import study_functions
 
-from tempoloc_nb.clips.manifest import load_benchmark
-from tempoloc_nb.inference.consensus import Combined, CombinedEvent
+from tempoloc_nb.clips.manifest import Clip, load_benchmark
+from tempoloc_nb.inference.consensus import CombinedEvent, combine_trials
+from tempoloc_nb.study.tables import event_lines
 
 TRUST = study_functions("14")
-SIM = load_benchmark("sim")
-FOUR = replace(SIM, clips=SIM.of_task("stack-three")[:4])
+WHICH = load_benchmark("which")
 
 
-def answers(errors: list[float], spreads: list[float]) -> list[Combined]:
-    found = []
-    for clip, by, spread in zip(FOUR.clips, errors, spreads, strict=True):
-        events = tuple(
-            CombinedEvent(label, t + by, None, spread, 1.0, 3)
-            for label, t in zip(clip.labels, clip.source_boundaries, strict=True)
-        )
-        found.append(Combined(clip.clip, clip.task, "m", 8.0, "start", 3, events))
-    return found
+def asked(kind: str) -> Clip:
+    """The first question of a kind."""
+    return next(c for c in WHICH.clips if c.extra["kind"] == kind)
 
 
-def test_a_limit_from_one_benchmark_is_tried_on_another() -> None:
-    chosen = {
-        "one": answers([0.0, 0.0, 0.0, 1.0], [0.1, 0.2, 0.3, 0.0]),
-        "three": answers([0, 0, 0, 1], [0, 0.2, 0.1, 1]),
-    }
-    tried = {"one": answers([0.0] * 4, [0.0] * 4), "three": answers([0.0, 0.0, 1.0, 1.0], [0.1, 0.3, 0.2, 0.9])}
-    table = TRUST.kept_table((chosen, FOUR), (tried, FOUR), 0.8, whole=True).set_index("disagreement")
-    assert table.loc["one", ["kept_pct", "right_pct"]].tolist() == [0.0, 100.0]  # no limit keeps the promise
-    assert table["limit_s"].isna().tolist() == [True, False]
-    assert table.loc["three", ["limit_s", "kept_pct", "kept_right_pct"]].tolist() == [0.2, 50.0, 50.0]
+# --- answers, right or wrong ---
 
 
-def test_how_much_more_is_told_on_the_same_clips() -> None:
-    kinds = {"one": answers([0, 1, 0, 1], [0.3, 0.1, 0.2, 0.4]), "three": answers([0, 1, 0, 1], [0.1, 0.3, 0.2, 0.4])}
-    table = TRUST.auroc_table(kinds, FOUR, 40)
-    assert table["auroc"].tolist() == [0.5, 1.0]
-    assert table["more"].tolist() == [pytest.approx(float("nan"), nan_ok=True), 0.5]
-    assert 0 <= table["more_low"][1] <= 0.5 <= table["more_high"][1] <= 1
+def said(boundary: float | None, agree: float = 1.0, absent: bool = False) -> CombinedEvent:
+    return CombinedEvent("", boundary, None, None, agree, 5, absent)
 
 
-CLIP = SIM.clips[0]
+def right(kind: str, event: CombinedEvent) -> bool:
+    (line,) = event_lines({asked(kind).clip: [event]}, WHICH)["right"]
+    return bool(line)
 
 
-def answer(spreads: list[float | None], errors: list[float]) -> Combined:
-    events = tuple(
-        CombinedEvent(label, None if s is None else t + by, None, s, 1.0, 3)
-        for label, t, s, by in zip(CLIP.labels, CLIP.source_boundaries, spreads, errors, strict=True)
-    )
-    return Combined(CLIP.clip, CLIP.task, "m", 8.0, "start", 3, events)
+def test_a_time_is_right_within_a_frame_pair_and_a_missing_or_denied_event_is_wrong() -> None:
+    (time,) = asked("alone").source_boundaries
+    assert [right("alone", said(time + by)) for by in (-0.25, 0.0, 0.25, 0.26, -0.26)] == [True] * 3 + [False] * 2
+    assert not right("alone", said(None, 0.0))
+    assert not right("alone", said(None, absent=True))
 
 
-def test_a_missing_event_is_wrong_and_most_doubtful() -> None:
-    answers = [answer([0.1, None, 0.3], [0.25, 0.0, 0.26])]
-    (doubt, wrong), *rest = TRUST.doubts(answers, SIM).values()
-    assert not rest
-    assert doubt.tolist() == [0.1, np.inf, 0.3]
-    assert wrong.tolist() == [False, True, True]
-    (doubt, wrong), *_ = TRUST.doubts([answer([0.1, 0.0, 0.3], [0.0, 0.3, 0.0])], SIM, whole=True).values()
-    assert (doubt.tolist(), wrong.tolist()) == ([0.3], [True])
-    blank = replace(SIM, clips=tuple(replace(c, events=tuple(replace(e, boundary=None) for e in c.events))
-                                     for c in SIM.clips[:1]))  # fmt: skip
-    assert TRUST.doubts(answers, blank) == {}
+@pytest.mark.parametrize("kind", ["untouched", "elsewhere", "verb"])
+def test_a_time_of_an_absent_event_is_wrong(kind: str) -> None:
+    assert right(kind, said(None, absent=True))
+    assert not right(kind, said(1.0))
+    assert not right(kind, said(None, 0.0))  # it says nothing of it
+
+
+def test_a_line_says_what_the_answer_and_the_truth_are() -> None:
+    alone, verb = asked("alone"), asked("verb")
+    answers = {verb.clip: [said(2.0, 0.6)], alone.clip: [said(None, 0.8, absent=True)]}
+    lines = event_lines(answers, WHICH).set_index("kind")
+    assert lines["label"].to_dict() == {"alone": alone.labels[0], "verb": verb.labels[0]}
+    assert lines["shown"].to_dict() == {"alone": alone.extra["shown"], "verb": verb.extra["shown"]}
+    assert lines.loc["alone", ["absent", "denied", "agree", "right"]].tolist() == [False, True, 0.8, False]
+    assert lines.loc["verb", ["absent", "denied", "agree", "right"]].tolist() == [True, False, 0.6, False]
+
+
+def test_shipped_answers_are_one_line_an_event_of_the_trials_chosen() -> None:
+    lines, first = TRUST.answers_to(["which"], WHICH), TRUST.answers_to(["which"], WHICH, 1)
+    assert len(lines) == len(first) == sum(len(c.events) for c in WHICH.clips)
+    assert {0.6, 0.8, 1.0} <= set(lines["agree"]) <= {k / 5 for k in range(6)}  # of five crops
+    assert set(first["agree"]) == {1.0}  # of one answer
+    three = TRUST.answers_to(["which", "which-seed1", "which-seed2"], WHICH, 1)
+    assert {2 / 3, 1.0} <= set(three["agree"]) <= {k / 3 for k in range(4)}
+
+
+# --- how well doubt ranks ---
+
+
+def table(*lines: tuple[str, float, bool]) -> pd.DataFrame:
+    return pd.DataFrame(lines, columns=["shown", "agree", "right"])
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, np.inf]), st.booleans()), min_size=1, max_size=12))
@@ -80,22 +86,24 @@ def test_auroc_is_the_share_of_pairs(pairs: list[tuple[float, bool]]) -> None:
     assert TRUST.auroc(doubt, wrong) == pytest.approx(np.mean(each) if each else np.nan, nan_ok=True)
 
 
-def test_the_limit_keeps_its_promise_where_it_was_chosen() -> None:
-    doubt, wrong = np.array([0.0, 0.0, 0.1, 0.1, 0.4, np.inf]), np.array([False, False, True, False, False, True])
-    assert TRUST.most_doubt(doubt, wrong, 1.0) == 0.0
-    assert TRUST.most_doubt(doubt, wrong, 0.8) == 0.4
-    assert TRUST.most_doubt(doubt, ~wrong, 0.9) == -np.inf
-    assert TRUST.most_doubt(np.array([np.inf]), np.array([True]), 0.0) == -np.inf
-    assert TRUST.most_doubt(np.array([0.1, 0.2, 0.2, 0.9]), np.array([False, False, True, True]), 0.6) == 0.2
-    assert TRUST.auroc(np.array([0.1, 0.2, 0.2, 0.9]), np.array([False, False, True, True])) == 3.5 / 4
+def test_an_auroc_is_of_all_videos_and_its_interval_is_drawn_from_them() -> None:
+    """Doubt is right in one video and says nothing in the other: the pairs are of both, the draws one, both or each."""
+    good = [("a", 1.0, True), ("a", 0.2, False)]
+    poor = [("b", 0.6, True), ("b", 0.6, False)]
+    found = TRUST.drawn_auroc(table(*good, *poor), 200)
+    assert found.value == pytest.approx(3.5 / 4)
+    assert (found.low, found.high) == (pytest.approx(0.5), pytest.approx(1.0))
+    assert TRUST.drawn_auroc(table(*good, ("b", 1.0, True), ("b", 0.4, False)), 50).value == 1.0
+    backwards = TRUST.drawn_auroc(table(("a", 0.2, True), ("a", 1.0, False), ("b", 0.2, True), ("b", 1.0, False)), 50)
+    assert (backwards.value, backwards.low, backwards.high) == (0.0, 0.0, 0.0)
 
 
-def test_an_auroc_of_fewer_than_five_wrong_events_is_not_told() -> None:
-    few = {"one": answers([0, 1, 0, 0], [0.1, 0.3, 0.2, 0.4]), "three": answers([0, 1, 0, 1], [0.1, 0.3, 0.2, 0.4])}
-    table = TRUST.auroc_table(few, FOUR, 20).set_index("disagreement")
-    assert np.isnan(table.loc["one", ["auroc", "low", "high"]].to_numpy(float)).all()
-    assert table.loc["three", "auroc"] > 0.5
-    assert np.isnan(table.loc["three", "more"])
+def test_an_auroc_without_a_wrong_answer_is_not_told() -> None:
+    found = TRUST.drawn_auroc(table(("a", 1.0, True), ("b", 0.6, True)), 20)
+    assert (found.value, found.low, found.high) == (None, None, None)
+
+
+# --- what agreement is worth ---
 
 
 def test_isotonic_regression_pools_what_falls() -> None:
@@ -107,25 +115,82 @@ def test_isotonic_regression_pools_what_falls() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from([0.2, 0.4, 0.6, 0.8, 1.0]), st.booleans()), min_size=1, max_size=30))
 def test_isotonic_regression_rises_and_keeps_the_mean(pairs: list[tuple[float, bool]]) -> None:
-    agree, right = np.array([a for a, _ in pairs]), np.array([r for _, r in pairs])
-    levels, shares = TRUST.isotonic(agree, right)
+    agree, hits = np.array([a for a, _ in pairs]), np.array([r for _, r in pairs])
+    levels, shares = TRUST.isotonic(agree, hits)
     assert (np.diff(shares) >= -1e-12).all()
-    assert np.interp(agree, levels, shares).mean() == pytest.approx(right.mean())
+    assert np.interp(agree, levels, shares).mean() == pytest.approx(hits.mean())
 
 
-def test_a_time_of_an_absent_event_is_wrong() -> None:
-    which = load_benchmark("which")
-    absent = next(c for c in which.clips if c.extra["kind"] == "untouched")
-    alone = next(c for c in which.clips if c.extra["kind"] == "alone")
-    numbers = {"confidence": [1.0], "spread_s": [0.0]}
-    rows = [{"clip": absent.clip, "boundary_s": [1.0], **numbers},
-            {"clip": alone.clip, "boundary_s": [alone.boundaries[0] + 0.2], **numbers},
-            {"clip": alone.clip, "boundary_s": [None], **numbers}]  # fmt: skip
-    times = TRUST.time_table(rows, which)
-    assert times["given"].tolist() == [True, True, False]
-    assert times["right"].tolist() == [False, True, False]
+def test_miscalibration_is_the_distance_weighted_by_answers() -> None:
+    shown, hits = np.array([1.0, 1.0, 1.0, 0.2]), np.array([True, False, False, False])
+    assert TRUST.miscalibration(shown, hits) == pytest.approx((3 * (1 - 1 / 3) + 0.2) / 4)
 
 
-def test_miscalibration_is_the_distance_weighted_by_times() -> None:
-    shown, right = np.array([1.0, 1.0, 1.0, 0.2]), np.array([True, False, False, False])
-    assert TRUST.miscalibration(shown, right) == pytest.approx((3 * (1 - 1 / 3) + 0.2) / 4)
+# --- out of scope ---
+
+LOG = "1.00 grasping the can 1.00\n2.00 releasing the can 2.00\n3.00 end\n</think>"
+OTHER = "1.00 grasping the can 1.00\n2.60 releasing the can 2.60\n3.00 end\n</think>"
+CUT = "1.00 grasping the can 1.00"
+
+
+def alike(folder: Path, *texts: str) -> dict[str, Any]:
+    """What the logs of a clip's trials have in common, by the study."""
+    clip = asked("alone")
+    lines = [{"clip": clip.clip, "task": clip.task, "trial": t, "text": text} for t, text in enumerate(texts)]
+    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    found: dict[str, Any] = TRUST.alike(folder / "p.jsonl", WHICH)
+    assert list(found) == [clip.extra["shown"]]
+    return found
+
+
+def test_what_logs_have_in_common_is_the_mean_over_pairs_and_nothing_where_most_are_unreadable(tmp_path: Path) -> None:
+    assert list(alike(tmp_path, LOG, LOG, LOG).values()) == [1.0]
+    assert list(alike(tmp_path, LOG, OTHER).values()) == [0.5]
+    assert list(alike(tmp_path, LOG, LOG, OTHER).values()) == [pytest.approx((1 + 0.5 + 0.5) / 3)]
+    assert list(alike(tmp_path, LOG, LOG, CUT).values()) == [1.0]
+    assert list(alike(tmp_path, LOG, CUT, CUT).values()) == [0.0]
+
+
+def test_the_table_counts_the_clips_below_the_limit() -> None:
+    found = {"near": {"a": 0.9, "b": 0.6, "c": 0.7}, "far": {"a": 0.1, "b": 0.59, "c": 0.2, "d": 0.3}}
+    lines = TRUST.alike_table(found, 0.6).set_index("clips of")
+    assert lines.loc["near", ["clips", "least", "median", "below"]].tolist() == [3, 0.6, 0.7, 0]
+    assert lines.loc["far", ["clips", "least", "median", "below"]].tolist() == [4, 0.1, 0.25, 4]
+    assert lines.loc["near", "5th percentile"] == pytest.approx(0.61)
+
+
+# --- nonsense ---
+
+
+def test_nonsense_is_of_the_clips_size_and_has_none_of_its_motion() -> None:
+    images = np.random.default_rng(1).integers(0, 256, (5, 8, 6, 3), dtype=np.uint8)
+    made = TRUST.nonsense(images)
+    assert list(made) == ["still", "one frame repeated", "noise", "black", "upside down"]
+    assert {(each.shape, each.dtype) for each in made.values()} == {(images.shape, images.dtype)}
+    assert (made["still"] == images[0]).all()
+    assert (made["one frame repeated"] == images[2]).all()
+    assert not made["black"].any()
+    assert (made["upside down"][:, ::-1] == images).all()
+    assert np.abs(np.diff(made["noise"].astype(int), axis=0)).mean() > 50
+
+
+def test_what_becomes_of_nonsense_is_told_by_kind_and_over_all() -> None:
+    lines = pd.DataFrame(
+        [("still", "ok", 0.4), ("still", "absent", 0.9), ("noise", "missing", 0.0), ("noise", "ok", 0.2)],
+        columns=["video", "status", "confidence"],
+    )
+    found = TRUST.nonsense_table(lines).set_index("video")
+    assert found.loc["still"].tolist() == [2, 50.0, 50.0, 40.0]
+    assert found.loc["noise"].tolist() == [2, 50.0, 0.0, 20.0]
+    assert found.loc["all of them"].tolist() == pytest.approx([4, 50.0, 25.0, 30.0])
+
+
+def test_the_clips_that_nonsense_is_made_of_are_there_and_are_answered_well() -> None:
+    """So what is said of nonsense is not what is said of any clip."""
+    clips = [c for c in WHICH.with_videos() if c.extra["kind"] == "all"]
+    assert clips
+    part = replace(WHICH, clips=tuple(clips))
+    rows = TRUST.read_rows(TRUST.data_dir() / "predictions" / "which.jsonl.xz")
+    mine = [row for row in rows if row["clip"] in {c.clip for c in clips}]
+    lines = event_lines({a.clip: a.events for a in combine_trials(mine, part)}, part)
+    assert lines["right"].mean() > 0.8

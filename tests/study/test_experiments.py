@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import lzma
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,9 +26,10 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines import make as engines
 from tempoloc_nb.engines.protocol import Backend
 from tempoloc_nb.inference.baselines import prediction_rows
-from tempoloc_nb.inference.record import measured, pack_predictions, read_record, record_path, write_record
+from tempoloc_nb.inference.record import measured, pack_predictions, read_record, read_rows, record_path, write_record
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import Place
+from tempoloc_nb.models.registry import load_registry
 from tempoloc_nb.scoring.evaluation import evaluate, written_boundaries
 from tempoloc_nb.study import experiments
 from tempoloc_nb.study.experiments import (
@@ -68,53 +70,51 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 # --- definitions ---
 
-CHECKPOINTS = (500, 1000, 2000)
+STAGES = (23000, 34000, 40198)
 
 
 def test_the_studys_experiments_are_what_their_names_say() -> None:
-    assert set(ALL) == {
-        "base", "base-4fps", "base-12fps", "base-constrained", "sft", "sft-4fps", "sft-12fps", "sft-none",
-        "sft-pair", "sft-shift5", "sft-blank", "sft-shuffled", "sft-swapped", "sft-seed1", "sft-seed2", "one-arm",
-        "base-own", "val-seed0", "val-seed1", "val-seed2", "val-step00500", "val-step01000", "val-step02000",
-        "val-4fps", "val-12fps", "val-recipe-prompt", "val-greedy", "val-pair", "val-swapped",
-        "val-one-arm-frame", "val-one-arm", "val-one-arm-swapped", "val-base",
-    }  # fmt: skip
-    sft = ALL["sft"]
-    assert (sft.ask.fps, sft.ask.prompt, sft.ask.trials, sft.ask.view) == (8, "tiny", 10, View("frame"))
-    assert sft.ask.sampling == Sampling(0.6, 0.95, 1.0, 400, 0)
-    base: dict[str, Any] = {"model": "tempoloc-tiny-base", "view": View("pair")}
-    one_arm: dict[str, Any] = {"model": "runs/one-arm/model", "view": View("pair")}
+    sft, presets = ALL["sft"], load_registry().presets
+    assert sft.ask == replace(presets["tiny"], model="tempoloc-tiny")
+    assert (sft.ask.prompt, sft.ask.trials, sft.ask.view, sft.ask.crops) == ("log", 1, View("frame"), True)
+    assert sft.ask.sampling == Sampling(0.0, 1.0, 1.0, 1500, 0)
+    base: dict[str, Any] = {"preset": "tiny-base", "model": "tempoloc-tiny-base", "trials": 10}
+    former = {"preset": "tiny-base", "model": "runs/former/model", "view": View("frame"), "trials": 10}
+    seeds = {f"seed{k}": f"runs/sft-seed{k}/model" for k in (1, 2)}
+    words: dict[str, Any] = {"preset": "tiny-asked", "clips_per_task": 25}
     changed: dict[str, dict[str, Any]] = {
         "base": base, "base-4fps": {**base, "fps": 4.0}, "base-12fps": {**base, "fps": 12.0},
         "base-constrained": {
             **base, "structured": "regex", "think": False, "sampling": Sampling(0.0, 0.95, 1.0, 400, 0), "trials": 1,
             "clips_per_task": 10,
         },
-        "sft-4fps": {"fps": 4.0, "trials": 3}, "sft-12fps": {"fps": 12.0, "trials": 3},
-        "sft-none": {"view": View("empty"), "trials": 3}, "sft-pair": {"view": View("pair"), "trials": 3},
-        "sft-shift5": {"view": View("frame", 5.0), "trials": 3},
-        "sft-blank": {"view": View("frame", content="blank"), "trials": 3},
-        "sft-shuffled": {"view": View("frame", content="shuffled"), "trials": 3},
-        "sft-swapped": {"swapped": True, "clips_per_task": 25}, "sft-seed1": {"model": "runs/sft-seed1/model"},
-        "sft-seed2": {"model": "runs/sft-seed2/model"}, "sft": {}, "one-arm": one_arm,
+        "sft": {}, **{f"sft-{seed}": {"model": model} for seed, model in seeds.items()},
+        "sft-4fps": {"fps": 4.0}, "sft-12fps": {"fps": 12.0}, "sft-none": {"view": View("empty")},
+        "sft-pair": {"view": View("pair")}, "sft-alternate": {"view": View("alternate")},
+        "sft-shift5": {"view": View("frame", 5.0)}, "sft-blank": {"view": View("frame", content="blank")},
+        "sft-shuffled": {"view": View("frame", content="shuffled")},
+        "sft-asked": words, "sft-swapped": {**words, "swapped": True}, "former": former,
         "base-own": {**base, "benchmark": "base-tasks"},
+        "which": {"benchmark": "which", "trials": 5}, "which-val": {"benchmark": "which-validation", "trials": 5},
+        **{f"which-{seed}": {"benchmark": "which", "model": model} for seed, model in seeds.items()},
+        "which-asked": {"benchmark": "which", "preset": "tiny-asked"},
     }  # fmt: skip
-    here: dict[str, Any] = {"benchmark": "validation", "trials": 2, "model": "runs/sft/model"}
+    here: dict[str, Any] = {"benchmark": "validation", "model": "runs/sft/model"}
     for name, values in {
-        "seed0": {}, "seed1": {"model": "runs/sft-seed1/model"}, "seed2": {"model": "runs/sft-seed2/model"},
-        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in CHECKPOINTS},
+        "seed0": {}, **{seed: {"model": model} for seed, model in seeds.items()},
+        **{f"step{n:05d}": {"model": f"runs/sft/steps/{n:05d}"} for n in STAGES},
         "4fps": {"fps": 4.0}, "12fps": {"fps": 12.0}, "recipe-prompt": {"prompt": "recipe"},
-        "greedy": {"sampling": replace(sft.ask.sampling, temperature=0.0), "trials": 1}, "pair": {"view": View("pair")},
-        "swapped": {"swapped": True}, "one-arm": one_arm, "one-arm-swapped": {**one_arm, "swapped": True},
-        "one-arm-frame": {**one_arm, "view": View("frame")},
-        "base": {**base, "model": "runs/base/model"},
+        "pair": {"view": View("pair")}, "alternate": {"view": View("alternate")}, "asked": {"preset": "tiny-asked"},
+        "sampled": {"sampling": replace(sft.ask.sampling, temperature=0.6), "crops": False, "trials": 2},
+        "former": {**former, "trials": 2}, "base": {**base, "model": "runs/base/model", "trials": 2},
     }.items():  # fmt: skip
         changed[f"val-{name}"] = {**here, **values}
     assert set(changed) == set(ALL)
     for name, values in changed.items():
-        own: Any = {k: v for k, v in values.items() if k in ("benchmark", "swapped", "clips_per_task")}
-        ask: Any = {k: v for k, v in values.items() if k not in own}
-        assert ALL[name] == replace(sft, name=name, title=ALL[name].title, ask=replace(sft.ask, **ask), **own)
+        own: Any = {k: v for k, v in values.items() if k in ("benchmark", "swapped", "clips_per_task", "preset")}
+        ask: Any = {"model": "tempoloc-tiny", **{k: v for k, v in values.items() if k not in own}}
+        way = replace(presets[own.get("preset", "tiny")], **ask)
+        assert ALL[name] == replace(sft, name=name, title=ALL[name].title, ask=way, **own), name
     assert len({(e.benchmark, e.title) for e in ALL.values()}) == len(ALL)
     for e in ALL.values():
         assert load_benchmark(e.benchmark).name == e.benchmark
@@ -124,9 +124,9 @@ def test_the_studys_experiments_are_what_their_names_say() -> None:
     ("text", "message"),
     [
         ("a = ", "is not valid TOML"),
-        ("[extra]", r"unknown table \[extra\]; known: defaults, experiments"),
+        ("[extra]", r"unknown table \[extra\]; known: experiments"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.fsp = 8", "ask has the unknown key 'fsp'"),
-        ("[defaults]\nask.fps = '8'", r'\[defaults\], ask: fps = "8" is not a number'),
+        ("[experiments.x]\nask.model = 'm'\ntitle = 't'\npreset = 'tine'", "unknown preset 'tine': did you mean tiny"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = true", "trials = true is not a whole number"),
         ("[experiments.x]\nask.model = 'm'\ntitle = 't'\nask.trials = 1.5", "trials = 1.5 is not a whole number"),
         ("[experiments.x]\nask.model = 'm'", r"\[experiments\.x\] lacks 'title'"),
@@ -178,7 +178,7 @@ def test_our_own_models_are_asked_as_defined() -> None:
     base = for_model(ALL["sft-4fps"], "tempoloc-tiny-base")
     wanted = replace(
         ALL["sft-4fps"], title="tempoloc-tiny-base, 4 fps",
-        ask=ALL["sft-4fps"].ask.changed(model="tempoloc-tiny-base", stamps="pair"),
+        ask=load_registry().presets["tiny-base"].changed(model="tempoloc-tiny-base", fps=4.0),
     )  # fmt: skip
     assert base == wanted
     assert for_model(ALL["sft"], fps=4) == replace(ALL["sft"], ask=ALL["sft"].ask.changed(fps=4.0))
@@ -194,7 +194,6 @@ def test_another_model_is_asked_with_other_stamps_only_where_the_experiment_is_a
         }  # fmt: skip
     assert for_model(ALL["base"], "tempoloc-tiny").ask.view == View("frame")
     assert for_model(ALL["base"], "x/y").ask.view == View("frame")
-    assert for_model(ALL["one-arm"], "runs/sft-seed1/model").ask.view == View("pair")  # it says so itself
 
 
 def test_a_model_is_loaded_once_and_never_with_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -294,7 +293,8 @@ def test_a_run_notes_what_it_was(tmp_path: Path) -> None:
     backend = Truthful()
     summary = run_experiment(ALL["sft-swapped"], FEW, out, trials=2, backend=backend)
     assert (summary.written, summary.missing) == (6, ())
-    assert [r.labels for r in backend.asked] == list(swapped_labels(FEW).values())
+    asked = [(r.labels, r.view.crop, r.trials) for r in backend.asked]  # each crop is a question of its own
+    assert asked == [(labels, k, (k,)) for labels in swapped_labels(FEW).values() for k in (0, 1)]
     record = read_record(out)
     assert record["experiment"]["view"] == {"stamps": "frame", "shift": 0.0, "content": "video", "seed": 0}
     assert record["device"] == device_name("cpu") != ""
@@ -313,7 +313,7 @@ def test_an_interrupted_run_goes_on(tmp_path: Path) -> None:
         run_experiment(ALL["sft"], FEW, out, trials=2, backend=Truthful(limit=2))
     again = Truthful()
     summary = run_experiment(ALL["sft"], FEW, out, trials=2, backend=again)
-    assert (summary.kept, summary.written, len(again.asked)) == (4, 2, 1)
+    assert (summary.kept, summary.written, len(again.asked)) == (2, 4, 4)
     assert (read_record(out)["answers"], read_record(out)["seconds"]) == (6, 3.0)
     with pytest.raises(TempolocError, match=r"other settings \(fps\)"):
         run_experiment(ALL["sft-4fps"], FEW, out, backend=Truthful())
@@ -379,38 +379,46 @@ def test_a_run_without_tokens_is_measured(tmp_path: Path) -> None:
 
 def test_a_quick_study_asks_about_a_few_clips_and_shares_the_answers(tmp_path: Path) -> None:
     backend = Truthful()
-    path = predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=backend)
-    assert {(r["clip"], r["trial"]) for r in rows(path)} == {
-        (c.clip, t) for c in asked_clips(ALL["sft"], SIM, 3).clips for t in range(2)
-    }
+    path = predictions(ALL["base"], SIM, tmp_path, profile="quick", backend=backend)
+    few = [c.clip for c in asked_clips(ALL["base"], SIM, 3).clips]
+    assert {(r["clip"], r["trial"]) for r in rows(path)} == {(clip, t) for clip in few for t in range(2)}
+    once = predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=Truthful())  # no more than its own trials
+    assert {(r["clip"], r["trial"]) for r in rows(once)} == {(clip, 0) for clip in few}
     again = Truthful()
-    assert predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=again) == path
+    assert predictions(ALL["base"], SIM, tmp_path, profile="quick", backend=again) == path
     assert not again.asked
     # another question or model is another file, not an error
     others = [
         predictions(e, b, tmp_path, profile="quick", backend=Truthful(model=m))
         for e, b, m in [
-            (for_model(ALL["sft"], fps=4), SIM, "truthful"), (ALL["sft"], replace(SIM, name="mine"), "truthful"),
-            (ALL["sft"], SIM, "other"), (for_model(ALL["sft"], "x/y"), SIM, "truthful"),
+            (for_model(ALL["base"], fps=4), SIM, "truthful"), (ALL["base"], replace(SIM, name="mine"), "truthful"),
+            (ALL["base"], SIM, "other"), (for_model(ALL["base"], "x/y"), SIM, "truthful"),
         ]
     ]  # fmt: skip
     assert len({path, *others}) == 5
 
 
 def test_what_two_experiments_ask_alike_is_asked_once(tmp_path: Path) -> None:
-    base, sft = (for_model(ALL[name], "x/y") for name in ("base", "sft"))
+    base, former = (for_model(ALL[name], "x/y") for name in ("base", "former"))
     path = predictions(base, SIM, tmp_path, profile="quick", backend=Truthful())
     unused = Truthful()
-    assert predictions(sft, SIM, tmp_path, profile="quick", backend=unused) == path
+    assert predictions(former, SIM, tmp_path, profile="quick", backend=unused) == path
     assert not unused.asked
     assert read_record(path)["experiment"]["name"] == "base"
     # more or fewer trials are another file, and a file of its own comes first
-    few = predictions(replace(sft, ask=replace(sft.ask, trials=1)), SIM, tmp_path, profile="quick", backend=Truthful())
-    assert few.name == path.name.replace("base", "sft")
+    once = replace(former, ask=replace(former.ask, trials=1))
+    few = predictions(once, SIM, tmp_path, profile="quick", backend=Truthful())
+    assert few.name == path.name.replace("base", "former")
     assert {row["trial"] for row in rows(few)} == {0}
-    predictions(sft, SIM, tmp_path, profile="quick", backend=Truthful())
+    predictions(former, SIM, tmp_path, profile="quick", backend=Truthful())
     assert {row["trial"] for row in rows(few)} == {0, 1}
     assert {row["trial"] for row in rows(path)} == {0, 1}
+
+
+def test_a_users_model_is_asked_once_as_the_zero_shot_and_the_fine_tuned_one(tmp_path: Path) -> None:
+    base, sft = (for_model(ALL[name], "x/y") for name in ("base", "sft"))
+    path = predictions(base, SIM, tmp_path, profile="quick", backend=Truthful())
+    assert predictions(sft, SIM, tmp_path, profile="quick", backend=Truthful()) == path
 
 
 def test_failed_clips_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -466,8 +474,9 @@ def test_other_models_and_benchmarks_are_never_read_from_what_is_shipped(data: P
 def test_shipped_predictions_must_be_what_the_definition_says(data: Path, tmp_path: Path) -> None:
     ship(data, "sft", tmp_path)
     file = data / "experiments.toml"
-    text = file.read_text()
-    file.write_text(text.replace("temperature = 0.6", "temperature = 0.7"))
+    text, own = file.read_text(), "[experiments.sft]\n"
+    assert own in text
+    file.write_text(text.replace(own, f"{own}ask.sampling.temperature = 0.7\n"))
     with pytest.raises(TempolocError, match=r"sft\.jsonl\.xz was made with another sampling: run `tempoloc experiment"):
         committed(load_experiments(file)["sft"], FEW)
     file.write_text(text.replace('title = "tiny SFT"\n', 'title = "small SFT"\n'))  # only a name
@@ -475,9 +484,9 @@ def test_shipped_predictions_must_be_what_the_definition_says(data: Path, tmp_pa
 
 
 def test_shipped_predictions_must_be_complete(data: Path, tmp_path: Path) -> None:
-    ship(data, "sft", tmp_path, trials=9)
-    with pytest.raises(TempolocError, match=r"sft\.jsonl\.xz has 27 of 30 answers"):
-        committed(ALL["sft"], FEW)
+    ship(data, "base", tmp_path, trials=9)
+    with pytest.raises(TempolocError, match=r"base\.jsonl\.xz has 27 of 30 answers"):
+        committed(ALL["base"], FEW)
 
 
 def test_a_file_of_several_runs_is_no_experiment(tmp_path: Path) -> None:
@@ -502,9 +511,12 @@ def test_shipped_predictions_are_whole(name: str) -> None:
         (run,) = evaluate(path, benchmark, resamples=1).runs
         assert run.fps == asked.ask.fps
         wanted = replace(benchmark, clips=benchmark.head(asked.clips_per_task).clips)
-        assert run.by_task("mae_s")["n"].drop("").to_dict() == {k: len(wanted.of_task(k)) for k in wanted.tasks}
+        said = [(row["clip"], row["trial"]) for row in read_rows(path)]
+        assert sorted(said) == sorted((c.clip, t) for c in wanted.clips for t in range(asked.ask.trials))
+        timed = Counter(c.task for c in wanted.clips if any(not e.absent for e in c.events))  # of others: no error
+        assert run.by_task("mae_s")["n"].drop("").to_dict() == timed
         assert sum(p.stat().st_size for p in folder.iterdir()) < 2 * 2**20
-    same = {"val-seed0": "sft", "val-base": "base", "val-one-arm": "one-arm"}
+    same = {"val-seed0": "sft", "val-base": "base", "val-former": "former"}
     if shipped and name in same:  # the weights that were chosen are those that ship
         records = [read_record(folder / f"{n}.jsonl.xz") for n in (name, same[name])]
         revisions = [record["settings"]["backend_settings"]["revision"] for record in records]
@@ -564,9 +576,10 @@ def test_shifts_are_of_what_was_written(tmp_path: Path) -> None:
     late = replace(ALL["sft"], ask=ALL["sft"].ask.changed(shift=5.0))
     for name, e in {"a": ALL["sft"], "b": late}.items():
         run_experiment(e, FEW, tmp_path / f"{name}.jsonl", trials=2, backend=Truthful())
-    usable = evaluate(tmp_path / "b.jsonl", FEW, resamples=10).estimate("usable").value
-    assert usable is not None
-    assert usable < 1  # strict scoring does not see the late answers
+    prompt, late_usable = (evaluate(tmp_path / f"{n}.jsonl", FEW, resamples=10).estimate("usable").value for n in "ab")
+    assert prompt == 1
+    assert late_usable is not None
+    assert late_usable < 1  # strict scoring does not see the late answers
     how: Any = {"expected": 5, "tolerance": 0.25, "resamples": 50}
     shift = OVERLAY.answer_shift(tmp_path / "a.jsonl", tmp_path / "b.jsonl", FEW, **how)
     assert shift["key"].tolist() == ["stack-three", ""]
@@ -642,9 +655,9 @@ def test_the_command_runs_and_packs(fake: Truthful, tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "p").iterdir()} == {
         "sft.jsonl.xz", "sft.run.json", "sft-shift5.jsonl.xz", "sft-shift5.run.json",
     }  # fmt: skip
-    assert len(fake.asked) == 8
+    assert len(fake.asked) == 16  # two trials of four clips: each crop is a question of its own
     run_command(*map(str, arguments))
-    assert len(fake.asked) == 8
+    assert len(fake.asked) == 16
 
 
 def test_the_command_says_what_failed_and_packs_nothing_of_it(fake: Truthful, tmp_path: Path) -> None:

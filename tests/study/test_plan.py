@@ -75,7 +75,7 @@ def test_a_plan_for_studies(
     assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (12, 2, 24)
     assert [a.why for a in both.asked][:2] == ["asked", "asked"]
     text = "\n".join(plan_lines((none, base, both)))
-    assert "together, each question asked once: 12 clips × 2 trials × 2 experiments = 48 answers" in text
+    assert "together, each question asked once: 12 clips × 2 trials + 12 clips × 1 trials = 36 answers" in text
     assert "left out  sft-seed1: the model runs/sft-seed1/model is not shipped" in text
     assert "estimated, not measured: CPU" in text
     monkeypatch.setattr(study_plan, "gpu_count", lambda: 4)

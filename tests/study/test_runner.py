@@ -142,12 +142,15 @@ def test_a_study_of_training_logs_is_left_out_without_them(write_study: WriteStu
         assert plan_lines([planned])[1] == f"    left out  {logs.error}"
     mine = project / "mine"
     mine.mkdir()
-    for name in ("base.jsonl", "sft.jsonl"):
-        (mine / name).write_text("")
+    (mine / "base.jsonl").write_text("")
+    with pytest.raises(TempolocError, match=r"no training log sft\.jsonl in mine"):
+        study.planned_runs("quick", {"logs": str(mine)})
+    (mine / "sft.jsonl").write_text("")
     assert study.planned_runs("quick", {"logs": str(mine)})[0].state == "to run"
-    shutil.copytree(mine, project / "data" / "training")
-    assert "no training log one-arm.jsonl in training" in study.run_studies("quick", only=["01"])[0].error
-    (project / "data" / "training" / "one-arm.jsonl.xz").write_bytes(b"")
+    (training := project / "data" / "training").mkdir(parents=True)
+    shutil.copy(mine / "base.jsonl", training)
+    assert "no training log sft.jsonl in training" in study.run_studies("quick", only=["01"])[0].error
+    (training / "sft.jsonl.xz").write_bytes(b"")
     assert study.run_studies("quick", only=["01"])[0].status == "done"
 
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pandas as pd
 import pytest
 from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.inference.record import read_record
+from tempoloc_nb.inference.record import read_record, read_rows
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
 from tempoloc_nb.lab.sim.which_questions import log_events
 from tempoloc_nb.models.locate import folder_revision, model_folder
-from tempoloc_nb.study.experiments import load_experiments
+from tempoloc_nb.scoring.evaluation import Evaluation
+from tempoloc_nb.study.experiments import load_experiments, score
+from tempoloc_nb.study.tables import line_share, seed_means
 
 TUNED = study_functions("05")
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"
@@ -98,24 +102,52 @@ def test_other_weights_do_not_get_the_seeds(
     assert capsys.readouterr().err.startswith("nowhere is no model folder")
 
 
-def test_the_log_has_the_scores_of_the_answers_beside_it() -> None:
+def last_scoring() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The log's last line about seeds and what follows it: the answers of that scoring are beside the clips."""
+    told = lines(SCRIPT.parent / "results" / "sealed.jsonl")
+    start = max(i for i, line in enumerate(told) if line["what"] == "drawn")
+    return told[start], told[start + 1 :]
+
+
+@pytest.fixture(scope="module")
+def answered() -> tuple[dict[str, Evaluation], list[pd.DataFrame]]:
+    """What the study reads of the sealed answers: runs on the families with a script, lines of other events."""
+    runs, events = TUNED.sealed_answers(load_benchmark("sealed"), 10)
+    return runs, events
+
+
+def test_the_log_has_the_scores_of_the_answers_beside_it(
+    answered: tuple[dict[str, Evaluation], list[pd.DataFrame]],
+) -> None:
     """Scored anew, the committed answers give each number of the log; their clips are those of the seeds drawn."""
-    drawn, *scored = lines(SCRIPT.parent / "results" / "sealed.jsonl")
+    drawn, scored = last_scoring()
     benchmark = load_benchmark("sealed")
     shown = {str(clip.extra.get("shown", clip.clip)): clip.seed or 0 for clip in benchmark.clips}
     assert all(0 <= seed - drawn["seeds"][name.partition("/")[0]] < SEEDS for name, seed in shown.items())
     assert len(shown) == drawn["n"] * len(drawn["seeds"])
-    runs = list(TUNED.sealed_runs(benchmark, 10).values())
-    assert len(runs) == len(scored) == len(drawn["models"])
-    for run, line in zip(runs, scored, strict=True):
-        assert set(run.tasks) == set(line["result"])
-        for task in run.tasks:
-            for name, told in line["result"][task].items():
-                assert run.estimate(name, task).value == pytest.approx(told["value"], abs=1e-9), (line["model"], name)
+    assert [line["model"] for line in scored] == list(drawn["models"])
+    runs, events = answered
+    names = {clip.clip for clip in benchmark.clips if "shown" in clip.extra}
+    asked = benchmark.only(names)
+    declared, parts = load_experiments(), zip(TUNED.SEALED.items(), runs.items(), events, scored, strict=True)
+    for (name, answers), (title, scripted), told, line in parts:
+        assert title == declared[name].title
+        assert answers == script().answers_name(line["model"])
+        rows = [row for row in read_rows(benchmark.root / f"{answers}.jsonl.xz") if row["clip"] in names]
+        which = score(rows, asked, declared[name], resamples=10)
+        assert not set(scripted.tasks) & set(which.tasks)
+        assert {*scripted.tasks, *which.tasks} == set(line["result"])
+        whole = {task: run for run in (scripted, which) for task in run.tasks}
+        for task, run in whole.items():
+            for key, value in line["result"][task].items():
+                assert run.estimate(key, task).value == pytest.approx(value["value"], abs=1e-9), (answers, task, key)
+        assert len(told) == sum(len(clip.events) for clip in asked.clips)
+        alone = told[told["kind"] == "alone"]  # an event a question, so that its share is what the log calls hits
+        assert alone["right"].mean() == pytest.approx(line["result"]["alone"]["hit@0.25s"]["value"])
 
 
 def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> None:
-    drawn = lines(SCRIPT.parent / "results" / "sealed.jsonl")[0]
+    drawn, _ = last_scoring()
     shipped = model_folder("tempoloc-tiny")
     assert shipped is not None
     assert sealed.weights_hash(shipped) == drawn["models"]["tempoloc-tiny"]
@@ -123,7 +155,7 @@ def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> No
     assert record["settings"]["backend_settings"]["revision"] == folder_revision(shipped)
 
 
-def test_answers_have_the_name_of_their_model(sealed: ModuleType) -> None:
+def test_answers_have_the_name_of_their_model(sealed: ModuleType, tmp_path: Path) -> None:
     declared = load_experiments()
     assert {name: sealed.answers_name(declared[name].model) for name in TUNED.SEALED} == TUNED.SEALED
     assert [sealed.answers_name(m) for m in ("tempoloc-tiny", "runs/sft-seed1/model", "./runs/a/model/")] == [
@@ -131,9 +163,11 @@ def test_answers_have_the_name_of_their_model(sealed: ModuleType) -> None:
     ]  # fmt: skip
     with pytest.raises(TempolocError, match="names no model"):
         sealed.answers_name("model")
-    benchmark = load_benchmark("sim")
-    with pytest.raises(TempolocError, match=r"sft-seed1\.jsonl\.xz is not beside"):
-        TUNED.sealed_runs(benchmark, 10, {"sft-seed1": "sft-seed1"})
+    kept = load_benchmark("sealed")
+    for answers in ("tempoloc-tiny", "sft-seed1"):
+        shutil.copy(kept.root / f"{answers}.jsonl.xz", tmp_path)
+    with pytest.raises(TempolocError, match=r"sft-seed2\.jsonl\.xz is not beside"):
+        TUNED.sealed_answers(replace(kept, root=tmp_path), 10)
 
 
 def test_clips_of_which_are_asked_all_their_questions(tmp_path: Path) -> None:
@@ -160,11 +194,17 @@ def test_clips_of_which_are_asked_all_their_questions(tmp_path: Path) -> None:
     assert all(c.video is None for c in kept)
 
 
-def test_the_mean_of_seeds_needs_equal_clips() -> None:
-    one, other, _ = TUNED.sealed_runs(load_benchmark("sealed"), 10).values()
-    mean = TUNED.mean_of_seeds([one, other]).clips["event_mre_pct"][3]
-    both = [run.clips["event_mre_pct"][3] for run in (one, other)]
-    assert mean == pytest.approx([(a + b) / 2 for a, b in zip(*both, strict=True)])
-    fewer = replace(other, clips=other.clips[1:])
-    with pytest.raises(TempolocError, match="different clips of"):
-        TUNED.mean_of_seeds([one, fewer])
+def test_the_mean_of_seeds_is_over_the_same_events(
+    answered: tuple[dict[str, Evaluation], list[pd.DataFrame]],
+) -> None:
+    """And it is the mean of what the log has; seeds whose answers are about other events have none."""
+    _, scored = last_scoring()
+    means = seed_means(list(answered[0].values()))
+    for task in filter(None, means):
+        each = [line["result"][task]["mre_pct"]["value"] for line in scored]
+        assert means[task].value == pytest.approx(sum(each) / len(each))
+        assert min(each) < max(each)
+    one, other, _ = answered[1]
+    assert line_share([one, other]).value == pytest.approx((one["right"].mean() + other["right"].mean()) / 2)
+    with pytest.raises(TempolocError, match="different events"):
+        line_share([one, other.iloc[1:]])

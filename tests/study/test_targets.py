@@ -22,6 +22,7 @@ from tempoloc_nb.core.files import write_jsonl
 from tempoloc_nb.core.settings import settings
 from tempoloc_nb.inference.baselines import baseline_predictions, prediction_rows
 from tempoloc_nb.lab.study.training import labelled_clips, read_log
+from tempoloc_nb.lab.tiny.plan import load_plan
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.study import models as study_runs
 from tempoloc_nb.study import tables as tb
@@ -318,7 +319,7 @@ def test_the_worst_clip_is_shown_with_what_was_taken_for_the_event() -> None:
     clip = PART.clips[0]
     one, two, three = clip.source_boundaries
     said = {"next": (one, three, three), "lost": (one, two, float("nan")), "end": (one, two, clip.duration or 0)}
-    for name, there in (("next", clip.labels[2]), ("lost", "nothing asked for"), ("end", "the clip's end")):
+    for name, there in (("next", clip.labels[2]), ("lost", "not told"), ("end", "the clip's end")):
         example = EXAMPLES.example_clip(clip, Path(), {"truth": (one, two, three), name: said[name]}, "worst")
         assert EXAMPLES.failure_table([example], name)["there"].tolist() == [there], name
 
@@ -382,10 +383,6 @@ def test_a_training_log_is_read_or_refused(tmp_path: Path) -> None:
         read_log(write_log(tmp_path / "sft.jsonl", "oops\n"))
     with pytest.raises(TempolocError, match=r"sft\.jsonl:5 has neither kind and loss nor split"):
         read_log(write_log(tmp_path / "sft.jsonl", '{"step": 80}\n'))
-    with pytest.raises(TempolocError, match="no validation of the training task walk"):
-        CURVES.validation_figure(checks, "walk")
-    said = CURVES.validation_text(checks)
-    assert said.startswith("On validation clips with Panda, from step 60 to step 60, the loss goes from 0.30 to 0.30")
 
 
 def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
@@ -399,11 +396,11 @@ def test_both_logs_have_to_be_there(tmp_path: Path) -> None:
 
 
 def test_logs_may_be_packed(tmp_path: Path) -> None:
-    for name in ("base", "one-arm", "sft"):
+    for name in ("base", "sft"):
         plain = write_log(tmp_path / f"{name}.jsonl").read_bytes()
         (tmp_path / f"{name}.jsonl.xz").write_bytes(lzma.compress(plain))
     found = log_files(tmp_path)
-    assert [path.name for path in found.values()] == ["base.jsonl.xz", "one-arm.jsonl.xz", "sft.jsonl.xz"]
+    assert [path.name for path in found.values()] == ["base.jsonl.xz", "sft.jsonl.xz"]
     assert read_log(found["sft"])[0].equals(read_log(tmp_path / "sft.jsonl")[0])
     (tmp_path / "sft.jsonl.xz").write_bytes(lzma.compress(plain)[:-20])
     with pytest.raises(TempolocError, match=r"sft\.jsonl\.xz is damaged or cut off"):
@@ -424,35 +421,37 @@ def validation_run(sigma: float, seed: int = 0) -> Evaluation:
 
 def test_checkpoints_are_ordered_by_step_and_split_by_arm() -> None:
     steps = CURVES.checkpoint_steps()
-    assert steps["val-step01000"] == 1000
-    assert not {"val-swapped", "val-one-arm"} & set(steps)  # asked in another way, or of another training
+    kept = {"val-step23000": 23000, "val-step34000": 34000, "val-step40198": 40198}
+    # none that is asked in another way, of another seed or of another training
+    assert steps == {**kept, "val-seed0": load_plan("sft").options.steps}
     assert max(steps, key=lambda name: steps[name]) == "val-seed0"
-    runs = {"val-seed0": validation_run(0.3), "val-step01000": validation_run(0.1), "val-greedy": validation_run(0.9)}
+    runs = {"val-seed0": validation_run(0.3), "val-step23000": validation_run(0.1), "val-sampled": validation_run(0.9)}
     table = CURVES.checkpoint_table(runs, VALIDATION)
-    assert list(dict.fromkeys(table["step"])) == [1000, steps["val-seed0"]]
+    assert list(dict.fromkeys(table["step"])) == [23000, steps["val-seed0"]]
     assert len(table) == 2 * len(VALIDATION.tasks)
     arms = {robot: set(part["family"]) for robot, part in table.groupby("robot")}
     panda = {"stack-two", "stack-three", "square", "pick-place", "stack-three-slow"}
     assert arms == {"Panda": panda, "Kinova3": {"stack-two", "stack-three", "square"}}
-    kinova = table[(table["step"] == 1000) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
-    wanted = runs["val-step01000"].estimate("mre_pct", "square-kinova3")
+    kinova = table[(table["step"] == 23000) & (table["family"] == "square") & (table["robot"] == "Kinova3")]
+    wanted = runs["val-step23000"].estimate("mre_pct", "square-kinova3")
     assert kinova[["mre_pct", "low", "high"]].to_numpy().tolist() == [[wanted.value, wanted.low, wanted.high]]
     last = CURVES.last_checkpoints(table)
     assert set(last["step"]) == {steps["val-seed0"]}
-    assert set(last["at_step"]) == {1000}  # the error grew from then on
+    assert set(last["at_step"]) == {23000}  # the error grew from then on
     assert (last["mre_pct"] > last["least_mre_pct"]).all()
     assert not len(CURVES.checkpoint_table({}, VALIDATION))
 
 
 def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     """Rows whose intervals overlap can differ beyond chance, and the verdict says so."""
-    runs = {"val-step02000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
-    runs |= {"val-pair": validation_run(0.3), "val-greedy": validation_run(0.05), "val-swapped": validation_run(0.4)}
+    runs = {"val-step34000": validation_run(0.2), "val-seed0": validation_run(0.2, 1), "val-seed1": validation_run(0.1)}
+    runs |= {"val-pair": validation_run(0.3), "val-sampled": validation_run(0.05), "val-asked": validation_run(0.4)}
     table = CURVES.choice_table(runs, 400)
     assert table.loc[table["shipped"] == "yes", "row"].tolist() == ["tiny SFT"]
     of = table.set_index("row")
     assert of["stamps"]["tiny SFT, one stamp a pair"] == "pair"
-    assert of["temperature"]["tiny SFT, greedy"] == 0
+    assert of["temperature"].to_dict() == dict.fromkeys(of.index, 0) | {"tiny SFT, temperature 0.6": 0.6}
+    assert of["prompt"].to_dict() == dict.fromkeys(of.index, "log") | {"tiny SFT, asked for events": "tiny-absent"}
     assert table["mre_pct"].tolist() == [run.estimate("mre_pct").value for run in runs.values()]
     assert (table["compliance_pct"] == 100).all()
     assert of["difference"].drop("tiny SFT").to_numpy() == pytest.approx(
@@ -460,7 +459,8 @@ def test_choices_are_compared_clip_by_clip_with_the_one_that_ships() -> None:
     )
     assert np.isnan(of["p"]["tiny SFT"])
     text = CURVES.choice_text(table)
-    assert text.index("Better beyond chance") < text.index("greedy") < text.index("seed 1") < text.index("Lower")
+    places = [text.index(part) for part in ("Better beyond chance", "temperature 0.6", "seed 1", "Lower")]
+    assert places == sorted(places)
     assert "one stamp a pair" not in text
     assert CURVES.choice_text(table.tail(3)) == "The shipped setting is not among these rows."
     assert CURVES.choice_text(table.iloc[[1, 3]]).endswith("Better beyond chance: none. Lower: none.")
@@ -481,10 +481,12 @@ def test_stamps_are_judged_by_the_interval_of_the_mean() -> None:
 
 
 def test_labels_of_a_training_are_those_of_its_splits() -> None:
-    """But for the base model's, which both trainings go on showing."""
+    """But for the base model's, which the training after it goes on showing."""
     clips = pd.read_csv(ROOT / "data" / "training" / "clips.csv.xz")["split"]
-    assert labelled_clips("one-arm") == (clips == "sft").sum()
-    assert labelled_clips("sft") == clips.isin(("sft", "hands", "gaps-sft", "detours-sft")).sum()
+    own = ("sft", "hands", "gaps-sft", "detours-sft", "which-sft")
+    assert set(own) < set(clips)
+    assert labelled_clips("sft") == clips.isin(own).sum()
+    assert labelled_clips("base") == 0
 
 
 def test_p_values_of_several_tests_are_adjusted_after_holm() -> None:
@@ -562,11 +564,7 @@ def losses() -> Figure:
     return CURVES.loss_figure({"SFT": pd.DataFrame(LOG[:3])})
 
 
-def validations() -> Figure:
-    return CURVES.validation_figure(pd.DataFrame(LOG[3:]))
-
-
-@pytest.mark.parametrize("make", [rates, clock, losses, validations, lambda: CURVES.checkpoint_figure(CHECKPOINTS)])
+@pytest.mark.parametrize("make", [rates, clock, losses, lambda: CURVES.checkpoint_figure(CHECKPOINTS)])
 def test_figures_are_the_same_bytes_each_time(make: Callable[[], Figure]) -> None:
     for kind in ("png", "svg"):
         assert render(make(), kind) == render(make(), kind)  # type: ignore[arg-type]

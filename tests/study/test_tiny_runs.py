@@ -35,8 +35,8 @@ def write(path: Path) -> str:
 
 def given(folder: Path, **changes: object) -> argparse.Namespace:
     usual = {
-        "out": folder, "plan": "sft", "init": None, "seeds": 3, "scenes": 10, "gpus": 2, "processes": 8,
-        "sim_python": "python", "only": None, "small": False,
+        "out": folder, "plan": "sft", "init": None, "seeds": 3, "scenes": 10, "which_scenes": 10, "gpus": 2,
+        "processes": 8, "sim_python": "python", "only": None, "small": False,
     }  # fmt: skip
     return argparse.Namespace(**{**usual, **changes})
 
@@ -105,7 +105,7 @@ def test_every_experiment_whose_weights_are_made_is_asked(tiny_runs: ModuleType,
 def test_the_checkpoints_that_experiments_ask_are_kept(tiny_runs: ModuleType, tmp_path: Path) -> None:
     first, *others = [job for job in tiny_runs.Study(given(tmp_path)).train() if job.name.startswith("train-")]
     kept = [word for i, word in enumerate(first.command) if first.command[i - 1] == "--keep"]
-    assert kept == [500, 1000, 2000]
+    assert kept == [23000, 34000, 40198]
     assert all("--keep" not in job.command for job in others)
 
 
@@ -125,16 +125,19 @@ def test_all_seeds_train_at_once(tiny_runs: ModuleType, tmp_path: Path, gpus: in
     assert gpus == 1 or where.count(where[0]) == 1
 
 
-def test_the_start_model_is_asked_only_what_no_shipped_answers_are_about(
-    tiny_runs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start = tmp_path / "start"
-    study = tiny_runs.Study(given(tmp_path, init=start))
-    assert study.weights("runs/one-arm/model") == (start, "")
-    assert study.weights("runs/base/model") is None
-    assert not {job.name for job in study.answers()} & {"one-arm", "val-one-arm", "val-one-arm-swapped"}
-    monkeypatch.setattr(tiny_runs, "committed", lambda e, benchmark: "there" if e.name != "val-one-arm" else None)
+def test_only_weights_that_a_job_makes_are_asked(tiny_runs: ModuleType, tmp_path: Path) -> None:
+    """Of the base, of the model before, of a seed and of a step that are not trained, the shipped answers stay."""
+    out, last = tmp_path.resolve(), load_plan("sft").options.steps
+    study = tiny_runs.Study(given(tmp_path, init=tmp_path / "start", seeds=2))
+    assert study.weights("tempoloc-tiny") == (out / "models/tempoloc-tiny", "ship")
+    assert study.weights("runs/sft/model") == (out / "runs/sft/model", "train-0")
+    assert study.weights("runs/sft-seed1/model") == (out / "runs/sft-seed1/model", "train-1")
+    assert study.weights(f"runs/sft/steps/{last}") == (out / f"runs/sft/steps/{last}", "train-0")
+    for model in ("runs/sft-seed2/model", f"runs/sft/steps/{last + 1}", "runs/base/model", "runs/former/model"):
+        assert study.weights(model) is None, model
+    assert study.weights("tempoloc-tiny-base") is None
     asked = {job.name: job for job in study.answers()}
-    assert "one-arm" not in asked
-    assert start in asked["val-one-arm"].command
-    assert "sft" in asked  # its shipped answers are of the weights before
+    assert not asked.keys() & {"base", "base-own", "former", "val-base", "val-former", "sft-seed2", "which-seed2"}
+    for name, folder in (("sft", "models/tempoloc-tiny"), ("sft-seed1", "runs/sft-seed1/model")):
+        command = asked[name].command
+        assert command[command.index("--model") + 1] == out / folder

@@ -22,19 +22,21 @@ from tempoloc_nb.models.locate import folder_revision
 from tempoloc_nb.study.experiments import committed, load_experiments, run_experiment
 
 EXPERIMENTS = """
-[defaults]
-ask.trials = 1
-clips_per_task = 1
 [experiments.sft]
 ask.model = "tempoloc-tiny"
 title = "SFT"
+clips_per_task = 1
 [experiments.sft-seed1]
 ask.model = "runs/sft-seed1/model"
 title = "SFT, seed 1"
-[experiments.one-arm]
-ask.model = "runs/one-arm/model"
-title = "one arm"
+clips_per_task = 1
+[experiments.former]
+preset = "tiny-base"
+ask.model = "runs/former/model"
+title = "former SFT"
+clips_per_task = 1
 """
+STEPS = load_plan("sft").options.steps
 HEAD = ("split", "family", "robot", "seed", "state")
 
 
@@ -58,7 +60,7 @@ def data(tmp_path: Path) -> Path:
     for name in ("README.md", "config.json", "model.safetensors"):
         (folder / "models/tempoloc-tiny" / name).write_text("old")
     (folder / "benchmarks/gaps/tempoloc-tiny.jsonl.xz").write_bytes(b"old")
-    (folder / "predictions/one-arm.jsonl.xz").write_bytes(b"old")
+    (folder / "predictions/former.jsonl.xz").write_bytes(b"old")
     rows = table(("sft", "square", "Panda", 5, "old"), ("test", "square", "Panda", 9, "old"))
     (folder / "training/clips.csv.xz").write_bytes(lzma.compress(rows.encode()))
     return folder
@@ -78,7 +80,7 @@ def out(tmp_path: Path, data: Path) -> Path:
         answers = folder / "answers" / f"{each.name}.jsonl"
         of = revision if each.name == "sft" else "another"
         run_experiment(each, load_benchmark("sim"), answers, backend=Truthful(revision=of))
-        if each.name != "one-arm":
+        if each.name != "former":
             pack_predictions(answers, folder / "packed")
     gaps = load_benchmark("gaps")
     truth = {c.clip: c.boundaries for c in gaps.clips}
@@ -88,7 +90,7 @@ def out(tmp_path: Path, data: Path) -> Path:
     write_record(folder / "other/gaps.jsonl", {"settings": settings})
     (folder / "other/hands-validation.jsonl").write_text("")  # ships nowhere
     (run / "log.jsonl").write_text('{"step": 20, "kind": "walk", "stage": "grippers", "loss": 1.0, "seconds": 3}\n')
-    write_json(run / "run.json", {"config": "sft", "calls": [{"to_step": load_plan("sft").options.steps}]})
+    write_json(run / "run.json", {"config": "sft", "calls": [{"to_step": STEPS}]})
     listed = table(("sft", "square", "Panda", 5, "new"), ("hands", "square", "IIWA", 7, "new"))
     (folder / "clips.csv").write_text(listed)
     return folder
@@ -103,7 +105,7 @@ def test_a_finished_run_is_put_in_its_places(tiny_ship: ModuleType, out: Path, d
     assert tiny_ship.main([str(out), "--data", str(data)]) == 0
     after = content(data)
     assert {name for name in before if before[name] == after[name]} == {
-        "experiments.toml", "models/tempoloc-tiny/README.md", "predictions/one-arm.jsonl.xz"
+        "experiments.toml", "models/tempoloc-tiny/README.md", "predictions/former.jsonl.xz"
     }  # fmt: skip
     assert set(after) - set(before) == {
         "predictions/sft.jsonl.xz", "predictions/sft.run.json", "predictions/sft-seed1.jsonl.xz",
@@ -157,9 +159,9 @@ def test_what_is_missing_or_wrong_is_said_in_a_line_and_nothing_is_written(
     (out / "models/tempoloc-tiny/config.json").write_text("another")
     assert "sft.jsonl.xz is not of the weights in models/tempoloc-tiny" in refused()
     change(out / "runs/sft/run.json", calls=[{"to_step": 100}])
-    assert "runs/sft is a training of the plan sft to step 100, not of sft to step 4000" in refused()
+    assert f"runs/sft is a training of the plan sft to step 100, not of sft to step {STEPS}" in refused()
     change(out / "runs/sft/run.json", config="try")
-    assert "a training of the plan try to step 4000" in refused()
+    assert f"a training of the plan try to step {STEPS}" in refused()
     gaps = out / "other/gaps.jsonl"
     gaps.write_text("".join(gaps.read_text().splitlines(keepends=True)[1:]))
     assert "other/gaps.jsonl has 159 of 160 answers" in refused()
@@ -174,5 +176,5 @@ def test_the_repositorys_own_places_are_known(tiny_ship: ModuleType, tmp_path: P
     assert {place.parent.name for place in shipment.localized.values()} == {"gaps", "detours", "skills"}
     declared = load_experiments()
     stays = {name for name in declared if name not in {e.name for e in shipment.experiments}}
-    assert stays == {name for name in declared if "base" in name or "one-arm" in name}
+    assert stays == {name for name in declared if "base" in name or "former" in name}
     assert all(committed(declared[name], load_benchmark(declared[name].benchmark)) for name in stays)

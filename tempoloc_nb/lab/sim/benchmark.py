@@ -259,7 +259,7 @@ def _is_shipped(question: Clip, shipped: Mapping[str, Clip]) -> bool:
     if own is None or own.labels != question.labels or own.seed != question.seed:
         return not shipped
     pairs = ((a.boundary, b.boundary) for a, b in zip(own.events, question.events, strict=True))
-    return all(a == b or (a is not None and b is not None and abs(a - b) <= APART_S) for a, b in pairs)
+    return all(a == b or (a is not None and b is not None and round(abs(a - b), 6) <= APART_S) for a, b in pairs)
 
 # %% ../../../nbs/95_lab_sim/100_benchmark.ipynb #bb493d67
 def build_which(

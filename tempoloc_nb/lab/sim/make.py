@@ -153,7 +153,9 @@ def _simulate(
 ) -> tuple[dict[int, int], Counter[str]]:
     """The seeds of `n` clips by number, without known ones that fail here, and how often attempts failed, by reason."""
     known, kept, failed = known_seeds(family), dict[int, int](), Counter[str]()
-    numbers, free = {seed: k for k, seed in known.items() if k < n}, itertools.count(len(known))
+    end = max(known, default=-1) + 1  # some numbers below may be nobody's
+    numbers, free = {seed: k for k, seed in known.items() if k < n}, itertools.count(end)
+    n = len(numbers) + max(0, n - end)
     fresh = range(max(known.values(), default=family.first_seed - 1) + 1, family.seeds.stop)
     pool, lost = process_pool(workers, n, gl=False), 0
     try:

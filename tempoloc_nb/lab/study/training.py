@@ -133,7 +133,7 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str, log: bool) -> None:
     axes.set(xscale="log")
     if log:
         plain_log(axes, at=(1, 3))
-        axes.set_ylim(3, 300)
+        axes.set_ylim(1, 300)
     else:
         axes.set_ylim(0, 1.08 * float(part[["mre_pct", "high"]].max().max()))
     axes.set_title(title, loc="left", fontsize=10)
@@ -146,7 +146,7 @@ def _panel(axes: Axes, part: pd.DataFrame, title: str, log: bool) -> None:
 def label_figure(tables: Sequence[pd.DataFrame], log: bool = False) -> Figure:
     """A row of panels a table, a panel per task: error by the number of labelled demonstrations.
 
-    `log` draws the error from 3 to 300 % on a logarithmic axis, the same in all panels.
+    `log` draws the error from 1 to 300 % on a logarithmic axis, the same in all panels.
     """
     with house_style():
         shown: dict[str, Any] = {}

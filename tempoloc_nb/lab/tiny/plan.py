@@ -147,7 +147,7 @@ class TrainingPlan:
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #8f88c62e
 def load_plan(path: str | Path, **changes: Any) -> TrainingPlan:
-    """Read a training plan: a file, or one of the package's own by name (base, one-arm, sft, reads).
+    """Read a training plan: a file, or one of the package's own by name (base, sft).
 
     `changes` replace options.
 

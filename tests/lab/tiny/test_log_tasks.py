@@ -216,7 +216,7 @@ def test_no_label_is_on_a_name_that_no_frame_shows(tokenizer: Any, seed: int) ->
 def test_batches_of_every_task_of_the_plan(tokenizer: Any) -> None:
     store = made_up_store()
     clips = tuple(replace(one, log=LOG, names=NAMES[:2]) if one.kind == "clip" else one for one in store.recordings)
-    plan = load_plan("reads")
+    plan = load_plan("sft")
     for task in {task: 0 for stage in plan.options.stages for task in stage.tasks}:
         stage = replace(plan.options.stages[0], tasks={task: 1.0}, pairs=(8, 12), steps=2)
         made = StageBatches(

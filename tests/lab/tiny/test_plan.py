@@ -25,8 +25,8 @@ def test_both_editions_words_say_the_same(tmp_path: Path) -> None:
 
 def test_the_order_of_tasks_is_the_files() -> None:
     """Which task a batch has is drawn by their places."""
-    stages = load_plan("one-arm").options.stages
-    assert list(stages[0].tasks) == ["frame", "look_up", "walk", "montage", "recite", "localize"]
+    stages = load_plan("sft").options.stages
+    assert list(stages[0].tasks) == ["frame", "scenes", "walk", "look_up_log", "log", "answer", "still"]
 
 
 def test_a_step_belongs_to_a_stage() -> None:
@@ -54,12 +54,12 @@ def test_what_is_wrong_in_a_plan_is_named(tmp_path: Path, text: str, said: str) 
 
 
 def test_a_plan_that_is_not_there() -> None:
-    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, one-arm, reads, sft, or give"):
+    with pytest.raises(TempolocError, match="no training plan bass: choose one of base, sft, or give"):
         load_plan("bass")
 
 
 def test_a_plan_that_reads_the_question_learns_from_no_test_split() -> None:
-    plan = load_plan("reads")
+    plan = load_plan("sft")
     assert plan.init == "tempoloc-tiny-base"
     splits = {split for stage in plan.options.stages for split in stage.splits}
     learned = [f for split in splits for f in find_families(split) if not plan.options.leaves_out(split, f.key)]
