@@ -5,6 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import signal
+import subprocess
+import sys
 import time
 import tracemalloc
 import zlib
@@ -335,6 +337,53 @@ def test_a_proxy_that_cannot_be_used_is_one_line(monkeypatch: pytest.MonkeyPatch
 def test_what_the_system_says_names_the_file() -> None:
     assert reason(OSError(28, "No space left on device", "a.mp4")) == "a.mp4: No space left on device"
     assert reason(ValueError("too small")) == "ValueError: too small"
+
+
+INTERRUPTED_AT_EACH_LINE = """
+import faulthandler, signal, sys
+from tempoloc_nb.engines.http import event_loop
+
+async def nothing(): pass
+
+def is_past_the_end(number, fails):
+    left = number
+    def trace(frame, event, _):
+        nonlocal left
+        left -= event == "line"
+        if not left and event == "line":
+            signal.raise_signal(signal.SIGINT)
+        return trace
+    def leave():
+        frame = sys._getframe(1)
+        sys.settrace(trace)
+        while frame.f_back:
+            frame.f_trace, frame = trace, frame.f_back
+        if fails:
+            raise ValueError
+    def use():
+        with event_loop() as portal:
+            portal.call(nothing)
+            leave()
+    try:
+        use()
+    except (KeyboardInterrupt, ValueError):
+        pass
+    sys.settrace(None)
+    return left > 0
+
+faulthandler.dump_traceback_later(100, exit=True)
+for fails in (False, True):
+    number = 1
+    while not is_past_the_end(number, fails):
+        number += 1
+    print(number)
+"""
+
+
+def test_an_interrupt_at_any_line_while_the_loop_ends_ends_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED_AT_EACH_LINE], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert all(int(lines) > 100 for lines in ran.stdout.split()), "the loop's end was not traced"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
