@@ -122,10 +122,10 @@ def held_signals() -> Iterator[list[int]]:
             came.append(number)
 
     main = threading.current_thread() is threading.main_thread()
-    for each in (signal.SIGINT, signal.SIGTERM) if main else ():
-        before[each] = signal.getsignal(each)
-        signal.signal(each, hear)
     try:
+        for each in (signal.SIGINT, signal.SIGTERM) if main else ():
+            before[each] = signal.getsignal(each)
+            signal.signal(each, hear)
         yield came
     finally:
         for number, handler in before.items():

@@ -502,14 +502,18 @@ def _refusal(reader: _ResponseReader, url: str, response: httpx.Response, reason
 def event_loop() -> Iterator[BlockingPortal]:
     """An event loop in a thread of its own: a notebook's own thread has one already.
 
-    Signals wait while the loop starts. Otherwise one could come when the loop runs but nobody can stop it yet, and
-    anyio would wait for its end for ever.
+    Signals wait while the loop starts and while it ends. Otherwise one could come when the loop runs and nobody has
+    told it to end, and anyio would wait for its end for ever.
     """
     from anyio.from_thread import start_blocking_portal
-    with ExitStack() as stack:
+    stack = ExitStack()
+    try:
         with undisturbed():
             portal = stack.enter_context(start_blocking_portal())
         yield portal
+    finally:
+        with undisturbed():
+            stack.__exit__(*sys.exc_info())
 
 # %% ../../nbs/35_engines/110_http.ipynb #face25e7
 def get_json(url: str, path: str, key_variable: str = "TEMPOLOC_API_KEY", timeout: float = 10.0) -> Any:

@@ -349,15 +349,15 @@ def is_past_the_end(number, fails):
     left = number
     def trace(frame, event, _):
         nonlocal left
+        if event == "return" and frame.f_code is use.__code__:
+            sys.settrace(None)
         left -= event == "line"
         if not left and event == "line":
             signal.raise_signal(signal.SIGINT)
         return trace
     def leave():
-        frame = sys._getframe(1)
         sys.settrace(trace)
-        while frame.f_back:
-            frame.f_trace, frame = trace, frame.f_back
+        sys._getframe(1).f_trace = trace
         if fails:
             raise ValueError
     def use():
@@ -371,7 +371,7 @@ def is_past_the_end(number, fails):
     sys.settrace(None)
     return left > 0
 
-faulthandler.dump_traceback_later(100, exit=True)
+faulthandler.dump_traceback_later(60, exit=True)
 for fails in (False, True):
     number = 1
     while not is_past_the_end(number, fails):
