@@ -122,6 +122,10 @@ class Training:
                 " or ask no model: --by motion"
             )
 
+    def is_other(self, video: VideoInfo) -> bool:
+        """Whether a video's pictures have another size than the model's own."""
+        return (video.width, video.height) != (self.side, self.side)
+
     def differences(self, video: VideoInfo, brightness: float) -> list[str]:
         """How a video, of mean `brightness` (0 to 255), differs from all that the model was trained on."""
         found = []
