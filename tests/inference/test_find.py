@@ -97,9 +97,7 @@ def test_a_listed_models_confidence_is_calibrated() -> None:
     assert listed.calibration is not None
     found = localize(VIDEO, EVENTS, engine=Says(said, model="tempoloc-tiny"), trials=3)
     assert found.confidence == pytest.approx(tuple(map(listed.calibration.confidence, (2 / 3, 1.0))))
-    for shown, share in zip(found.confidence, (2 / 3, 1.0), strict=True):  # agreement promises more than it holds
-        assert shown is not None
-        assert shown < share
+    assert found.confidence != pytest.approx((2 / 3, 1.0), abs=0.002)  # agreement is something else
     one = localize(VIDEO, EVENTS, engine=Says(said[:1], model="tempoloc-tiny"), trials=1)
     assert one.confidence == (None, None)
 
@@ -242,10 +240,10 @@ def tall(path: Path, size: tuple[int, int], seconds: int, grey: int) -> Path:
     [
         ((256, 256), 37, 60, ""),
         ((256, 256), 38, 60, ""),  # asked about in windows
-        ((640, 480), 8, 20, "much darker"),
-        ((160, 120), 8, 200, "only 160 × 120 pixels"),
-        ((256, 480), 8, 200, "upright"),
-        ((96, 128), 60, 10, "much darker, only 96 × 128 pixels, upright"),
+        ((256, 256), 8, 20, "much darker"),
+        ((288, 288), 8, 200, "288 × 288 pixels (training: 256 × 256)"),
+        ((256, 480), 8, 200, "256 × 480 pixels (training: 256 × 256), upright"),
+        ((96, 128), 60, 10, "much darker, 96 × 128 pixels (training: 256 × 256), upright"),
     ],
 )
 def test_a_video_unlike_the_models_training_gets_a_line(
