@@ -86,10 +86,11 @@ class Asking:
         Reading every video to hash it, before the first question, would keep a GPU waiting for minutes.
         """
         settings, known = self.backend.settings(), listed_model(self.backend.model)
+        trained = known.trained if known else None
         for alike in asked_alike(planned, self.ask):
             by_trials: dict[tuple[int, ...], list[Request]] = {}
             for plan in alike:
-                if request := self._lacking(plan, settings, known and known.trained):
+                if request := self._lacking(plan, settings, trained):
                     by_trials.setdefault(request.trials, []).append(request)
             for same in by_trials.values():
                 self._open[same[0].id] = same

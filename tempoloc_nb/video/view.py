@@ -41,8 +41,8 @@ class View:
     "empty" adds the black border and writes nothing; "none" leaves the frame as it is.
     `shift` (s) is added to what is written. `content`: the "video"; "blank", grey frames; or "shuffled", the frames in
     an order drawn from `seed`. Stamps keep their place and order. `crop` is 0 for whole frames, else the number of a
-    crop (`crop_box`), enlarged to the frame's size. `side` is 0 for frames of the video's size, else they are fitted into
-    a black square of so many pixels.
+    crop (`crop_box`), enlarged to the frame's size. `side` is 0 for frames of the video's size, else they are fitted
+    into a black square of so many pixels.
     """
 
     __pydantic_config__: ClassVar = STRICT
