@@ -233,4 +233,4 @@ def _ask(parts: _Parts, run: Asking, progress: bool, say: Callable[[str], None])
             bar.update(ended)
             if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
-                say(f"{done} of {count} {unit}s answered")
+                say(f"{done} of {counted(count, unit)} answered")

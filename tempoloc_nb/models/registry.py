@@ -133,10 +133,10 @@ class Training:
             found.append(f"{video.duration:.0f} s long (training: at most {self.longest_s:g} s)")
         if brightness < self.darkest / 2:
             found.append("much darker")
-        if (video.width, video.height) != (self.side, self.side):  # it misreads the times under other pictures
-            found.append(f"{video.width} × {video.height} pixels (training: {self.side} × {self.side})")
-        if video.height > 1.2 * video.width:
-            found.append("upright")
+        if video.width != video.height:
+            found.append(f"{video.width} × {video.height} pixels, not square")
+        elif video.width < self.side / 2:
+            found.append(f"only {video.width} × {video.height} pixels")
         return found
 
 # %% ../../nbs/30_models/10_registry.ipynb #f07215a6
