@@ -53,7 +53,7 @@ def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) ->
     most = float(calibrated.split("at most ")[1].split("%")[0])
     shown = [float(part.split("%")[0]) for part in out.split("(confidence ")[1:]]
     assert len(shown) == len(EVENTS) // 2
-    assert max(shown) <= most < 100
+    assert max(shown) <= most <= 100
     assert loading == "tempoloc: loading tempoloc-tiny"
     assert asking == "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")
