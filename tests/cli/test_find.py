@@ -42,7 +42,8 @@ def video(tmp_path: Path) -> Path:
     return Path(shutil.copy(benchmark.clips[0].video_path(benchmark.root), tmp_path / "demo.mp4"))
 
 
-def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
+def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_PATIENCE", 1e9)  # a slow machine says how far it is
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
     assert code == 0
     loading, trained, caution, calibrated, asking = err.splitlines()
