@@ -42,7 +42,8 @@ def video(tmp_path: Path) -> Path:
     return Path(shutil.copy(benchmark.clips[0].video_path(benchmark.root), tmp_path / "demo.mp4"))
 
 
-def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) -> None:
+def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(finding, "_PATIENCE", 1e9)  # a slow machine says how far it is
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")
     assert code == 0
     loading, trained, caution, calibrated, asking = err.splitlines()
@@ -53,7 +54,7 @@ def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path) ->
     most = float(calibrated.split("at most ")[1].split("%")[0])
     shown = [float(part.split("%")[0]) for part in out.split("(confidence ")[1:]]
     assert len(shown) == len(EVENTS) // 2
-    assert max(shown) <= most < 100
+    assert max(shown) <= most <= 100
     assert loading == "tempoloc: loading tempoloc-tiny"
     assert asking == "tempoloc: asking tempoloc-tiny about 1 video, 2 trials each"
     assert out.startswith("demo.mp4 (8.5 s), tempoloc-tiny, 2 trials\n")
