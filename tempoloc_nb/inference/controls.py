@@ -23,6 +23,7 @@ from ..engines.protocol import Backend
 from .find import find_boundaries
 from .found import Found, Say, silent
 from ..models.ask import AskConfig
+from ..models.registry import sure_text
 from ..video.files import Footage, encode, probe
 from ..video.view import strip_frames
 
@@ -123,7 +124,7 @@ class Controls:
             for r in self.rows
         ]
         head = f"control questions on {self.videos} of the videos, {self.model}:"
-        return "\n".join([head, *lines, f"  confidence is at most {self.ceiling:.0%}"])
+        return "\n".join([head, *lines, f"  confidence is at most {sure_text(self.ceiling)}"])
 
 # %% ../../nbs/45_inference/70_controls.ipynb #64a56026
 def _times(found: Iterable[Found]) -> dict[Footage, tuple[float | None, ...]]:

@@ -26,7 +26,7 @@ from ..video.stamp import Stamps
 Count = Annotated[int, Gt(0)]
 
 # %% auto #0
-__all__ = ['Count', 'Family', 'shipped_folder', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
+__all__ = ['Count', 'Family', 'shipped_folder', 'sure_text', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
            'listed_models', 'listed_model', 'model_rows', 'preset_rows', 'serve_arguments', 'serve_line']
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
@@ -54,6 +54,11 @@ def shipped_folder(name: str) -> Path:
     """The place of a model that comes with the package: `data/models/NAME`, which need not be there."""
     return data_dir() / "models" / name
 
+# %% ../../nbs/30_models/10_registry.ipynb #50d65d7d
+def sure_text(share: float) -> str:
+    """A confidence (0 to 1) in percent, rounded down: what was measured to be less than certain is not called 100%."""
+    return f"{round(100 * share, 6) // 1:.0f}%"
+
 # %% ../../nbs/30_models/10_registry.ipynb #ca11b001
 _Share = Annotated[float, Ge(0), Le(1)]
 
@@ -76,7 +81,7 @@ class Calibration:
         return float(np.interp(agree, self.agree, self.right))
 
     def __str__(self) -> str:
-        return f"calibrated on {self.on}: at most {max(self.right):.0%}, where all trials agree"
+        return f"calibrated on {self.on}: at most {sure_text(max(self.right))}, where all trials agree"
 
 # %% ../../nbs/30_models/10_registry.ipynb #7f1b5da7
 @dataclass(frozen=True, slots=True)
