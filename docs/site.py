@@ -129,6 +129,8 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
             else:
                 parts += code_of(lines)
             for output in cell["outputs"]:
+                if output["output_type"] == "stream" and not "".join(output["text"]).strip():
+                    continue  # a line's end that came late
                 text = as_markdown(output, notebook, linked)
                 parts += [folded(held), text or mark(output, notebook, heading, pictures, linked)]
     return "\n\n".join(p for p in [*parts, folded(held)] if p), pictures, linked

@@ -79,7 +79,7 @@ USES: tuple[Use, ...] = (
         " model/tokenizer_config.json model/generation_config.json model/chat_template.jinja", weight=1),
     use(("segment", "v", *ASK, "--trials", "2", "-o", "out.csv"), "v", "v/a.mp4 v/b.mp4"),
     use(("segment", "v/a.mp4", *ASK, "--moments", "--json", "-o", "out.vtt"), "v", "v/a.mp4"),
-    use(("segment", "v/a.mp4", *ASK, "--window", "1.5", "--prompt", "prompts/log", "-o", "out.json"), "v prompts",
+    use(("segment", "v/a.mp4", *ASK, "--window", "1.95", "--prompt", "prompts/log", "-o", "out.json"), "v prompts",
         "prompts/log/system.txt prompts/log/user.txt prompts/log/prompt.toml"),
     use(("segment", "lr", *ASK, "--trials", "1", "--write", "-o", "out"), "lr",
         "lr/meta/info.json lr/data/chunk-000/file-000.parquet"),
