@@ -129,10 +129,9 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
             else:
                 parts += code_of(lines)
             for output in cell["outputs"]:
-                if output["output_type"] == "stream" and not "".join(output["text"]).strip():
-                    continue  # a line's end that came late
                 text = as_markdown(output, notebook, linked)
-                parts += [folded(held), text or mark(output, notebook, heading, pictures, linked)]
+                shown = mark(output, notebook, heading, pictures, linked) if text is None else text
+                parts += [folded(held), shown]
     return "\n\n".join(p for p in [*parts, folded(held)] if p), pictures, linked
 
 
@@ -208,13 +207,13 @@ def fold(title: str, block: str) -> str:
     return f'??? code "{title}"\n' + "\n".join(f"    {line}" if line else "" for line in block.splitlines())
 
 
-def as_markdown(output: dict[str, Any], notebook: str, linked: set[str]) -> str:
-    """What was printed, and Markdown; empty for HTML and pictures."""
+def as_markdown(output: dict[str, Any], notebook: str, linked: set[str]) -> str | None:
+    """What was printed, and Markdown; None for HTML and pictures."""
     if output["output_type"] == "stream":
         return printed("".join(output["text"]))
     data = output["data"]
     if any(kind in data for kind in ("text/html", *PICTURES)):
-        return ""
+        return None
     if "text/markdown" in data:
         return with_page_links("".join(data["text/markdown"]), notebook, linked)
     return printed("".join(data["text/plain"]))

@@ -54,6 +54,11 @@ class Search(ABC):
     trained: Training | None
     footage: Mapping[str, Footage]
 
+    @property
+    def alike(self) -> float:
+        """How much the logs of several trials must have in common (0 to 1) for anything to be taken from them."""
+        return self.trained.alike if self.trained else 0.0
+
     @abstractmethod
     def settings(self) -> dict[str, Any]:
         """What the record of a run has besides the model and how it is asked."""

@@ -93,8 +93,7 @@ class _Listed(Windowed):
         combined = combine_answers(answers, FRAMES_PER_TOKEN / fps, self.boundary_is)
         measured = self.trained.calibration if self.trained else None
         events = tuple(_event(e, [a.events[i].status for a in answers], measured) for i, e in enumerate(combined))
-        least = self.trained.alike if self.trained else 0.0
-        told = combine_logs(logs, least=least).later(window.begin) if logs else None
+        told = combine_logs(logs, least=self.alike).later(window.begin) if logs else None
         if told is not None and not told.usable:
             events = tuple(FoundEvent(label, None, told.status) for label in self.labels)
         if told is not None and measured:  # of other answers

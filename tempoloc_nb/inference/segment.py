@@ -232,7 +232,7 @@ class _Logged(_Questions):
         """The logs of a recording's windows and trials, made one."""
         ordered = sorted(((self.windows[request.clip], rows) for request, rows in parts), key=lambda p: p[0].begin)
         texts, lines = tuple(r["text"] for _, rows in ordered if not isinstance(rows, str) for r in rows), list[str]()
-        good, logs = _logs_of(ordered, lines, self.trained.alike if self.trained else 0.0)
+        good, logs = _logs_of(ordered, lines, self.alike)
         if not good:
             return replace(self.failed(clip, info, "; ".join(lines)), texts=texts)
         log, gaps = join_windows(good, logs), window_gaps(good, info.duration)

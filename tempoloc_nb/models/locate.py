@@ -245,9 +245,7 @@ def _shipped_name(folder: Path) -> str | None:
 
 
 def _named_bases(folder: Path, config: Mapping[str, Any]) -> list[str]:
-    """The names that a folder gives for what it was made from, the surest first; for a model of ours, its own."""
-    if ours := _shipped_name(folder):
-        return [ours]
+    """The names that a folder gives for what it was made from, the surest first."""
     names = [config.get("_name_or_path"), part_of(config, "text_config").get("_name_or_path")]
     card = folder / "README.md"
     if card.is_file():
@@ -309,7 +307,8 @@ def _recognise(folder: Path | str) -> ModelInfo:
     family = known.families.get(str(config.get("model_type")))
     if family is None:
         raise TempolocError(f"{file}: model type {config.get('model_type')!r} is none of {', '.join(known.families)}")
-    found = (_registered(name, known.models) for name in _named_bases(folder, config))
+    ours = _shipped_name(folder)
+    found = (_registered(name, known.models) for name in ([ours] if ours else _named_bases(folder, config)))
     base = next((m for m in found if m and m.family == family.name), None)
     name = folder.resolve().name
     parameters, active = count_parameters(folder, config)
@@ -327,7 +326,7 @@ def _recognise(folder: Path | str) -> ModelInfo:
         no_revision="a folder: engines take a hash of its files",
         note=f"made from {base.name}" if base and base.name != name else None, base=base.name if base else None,
         sources=("config.json and the weights", f"all else: {base.name if base else f'the family {family.name}'}"),
-        trained=base.trained if base and base.name == _shipped_name(folder) else None,
+        trained=base.trained if base and base.name == ours else None,
     )  # fmt: skip
 
 
