@@ -131,7 +131,7 @@ check: $(VENV)/.ready
 
 test: check
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments
-	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS) --do-print  # not the studies (.notest): make study runs them
+	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS)  # not the studies (.notest): make study runs them
 
 test-transformers: .transformers/lowest/.ready .transformers/newest/.ready
 	$(BIN)/python -m pytest tests/environments/transformers
