@@ -172,7 +172,7 @@ def _write_dataset(root: Path, demos: Sequence[_Demo]) -> None:
     (root / "meta" / "info.json").write_text(text, encoding="utf-8")
 
 # %% ../../nbs/55_formats/140_example.ipynb #6245c013
-_HZ, _SIDE = 20, 256  # control steps a second; pixels
+_HZ, _SIDE = 20, 128  # control steps a second; pixels
 
 
 def _write_hdf5(path: Path, demos: Sequence[_Demo]) -> None:

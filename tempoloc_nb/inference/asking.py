@@ -210,7 +210,7 @@ def _ask(parts: _Parts, run: Asking, progress: bool, say: Callable[[str], None])
     settings, rows = run.backend.settings(), run.store.rows()
     for plan in (request for requests in parts.planned.values() for request in requests):
         try:
-            request = complete_request(plan, search.ask, settings)
+            request = complete_request(plan, search.ask, settings, search.trained)
         except (TempolocError, OSError) as error:
             yield from parts.take(plan, reason(error))
             continue
@@ -238,4 +238,4 @@ def _ask(parts: _Parts, run: Asking, progress: bool, say: Callable[[str], None])
             bar.update(ended)
             if not progress and done < count and time.monotonic() - last > _PATIENCE:
                 last = time.monotonic()
-                say(f"{done} of {count} {unit}s answered")
+                say(f"{done} of {counted(count, unit)} answered")

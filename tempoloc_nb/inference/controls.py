@@ -22,7 +22,8 @@ from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .find import find_boundaries
 from .found import Found, Say, silent
-from ..models.ask import AskConfig
+from ..models.ask import AskConfig, load_prompt
+from ..models.registry import sure_text
 from ..video.files import Footage, encode, probe
 from ..video.view import strip_frames
 
@@ -123,7 +124,7 @@ class Controls:
             for r in self.rows
         ]
         head = f"control questions on {self.videos} of the videos, {self.model}:"
-        return "\n".join([head, *lines, f"  confidence is at most {self.ceiling:.0%}"])
+        return "\n".join([head, *lines, f"  confidence is at most {sure_text(self.ceiling)}"])
 
 # %% ../../nbs/45_inference/70_controls.ipynb #64a56026
 def _times(found: Iterable[Found]) -> dict[Footage, tuple[float | None, ...]]:
@@ -170,17 +171,18 @@ class _Round:
 
 # %% ../../nbs/45_inference/70_controls.ipynb #dd20a898
 def _ask_all(run: _Round, labels: Sequence[str], footage: Mapping[str, Footage], folder: Path) -> Iterator[Control]:
-    """Every control that the labels allow."""
+    """Every control that the labels allow, and that the model could fail."""
     usual = run.times(labels, footage)
     if not usual:
         raise TempolocError("control questions: none of the videos could be asked about")
     nowhere = f"{labels[0].partition(' ')[0]} {_NOWHERE}"
     yield _no_time("absent", nowhere, run.times([nowhere], footage).values())
-    if swapped := swapped_labels(labels):
+    told = not load_prompt(run.ask.prompt).log  # a log is the same whatever is asked
+    if told and (swapped := swapped_labels(labels)):
         answers = run.times(swapped, footage)
         kept = [hit for clip, times in answers.items() for hit in follow_names(labels, swapped, usual[clip], times)]
         yield Control("swapped", "the names of two objects swapped", sum(kept), len(kept))
-    if len(labels) > 1:
+    if told and len(labels) > 1:
         near = list[bool]()
         for i, label in enumerate(labels[:4]):
             for clip, (time,) in run.times([label], footage).items():

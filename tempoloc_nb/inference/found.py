@@ -19,6 +19,7 @@ from ..clips.tasks import Event, Task, load_task
 from ..core.errors import TempolocError, counted
 from .asking import recording_name
 from ..models.ask import Form
+from ..models.registry import sure_text
 from ..scoring.answers import Status
 from ..scoring.logs import Outcome, numbered
 from ..video.files import Footage, FrameSource
@@ -228,7 +229,7 @@ def _note(event: FoundEvent) -> str:
     if event.boundary is None and event.status != "absent":
         return "" if event.status == "missing" else event.status.replace("_", " ")
     first = ["not in the video"] if event.boundary is None else [str(event.outcome)] if event.failed else []
-    return ", ".join([*first, *([] if event.confidence is None else [f"confidence {event.confidence:.0%}"])])
+    return ", ".join([*first, *([] if event.confidence is None else [f"confidence {sure_text(event.confidence)}"])])
 
 # %% ../../nbs/45_inference/04_found.ipynb #8363fcc9
 Say = Callable[[str], None]

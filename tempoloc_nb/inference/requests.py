@@ -57,11 +57,14 @@ def asked_alike(planned: Iterable[Request], ask: AskConfig) -> Iterable[list[Req
     return alike.values()
 
 # %% ../../nbs/45_inference/15_requests.ipynb #96518f7d
-def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, Any]) -> Request:
-    """The request with its structure, if answers are to have one, and its id.
+def complete_request(
+    request: Request, ask: AskConfig, settings: Mapping[str, Any], trained: Training | None = None
+) -> Request:
+    """The request with its structure, if answers are to have one, its frames as the model is `trained`, and its id.
 
-    `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its own. Raises
-    `TempolocError` for a video that cannot be read.
+    A small model reads times only in pictures of the size that it knows (`Training.side`); a video of another size is
+    fitted into it. `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its
+    own. Raises `TempolocError` for a video that cannot be read.
     """
     if request.id:
         return request
@@ -71,6 +74,8 @@ def complete_request(request: Request, ask: AskConfig, settings: Mapping[str, An
             ask.structured, request.labels, duration, think=ask.reasons, absent=request.prompt.absent
         )
         request = replace(request, constraint=held)
+    if trained is not None and trained.is_other(probe(request.video)):
+        request = replace(request, view=replace(request.view, side=trained.side))
     return replace(request, id=request_id(request, settings, ask.sampling))
 
 # %% ../../nbs/45_inference/15_requests.ipynb #f242f733

@@ -32,6 +32,7 @@ from tempoloc_nb.inference.requests import (
 )
 from .store import MemoryStore, PredictionStore, errors_path
 from ..models.ask import AskConfig
+from ..models.registry import Training, listed_model
 from ..video.files import Footage
 
 # %% auto #0
@@ -84,20 +85,21 @@ class Asking:
 
         Reading every video to hash it, before the first question, would keep a GPU waiting for minutes.
         """
-        settings = self.backend.settings()
+        settings, known = self.backend.settings(), listed_model(self.backend.model)
+        trained = known.trained if known else None
         for alike in asked_alike(planned, self.ask):
             by_trials: dict[tuple[int, ...], list[Request]] = {}
             for plan in alike:
-                if request := self._lacking(plan, settings):
+                if request := self._lacking(plan, settings, trained):
                     by_trials.setdefault(request.trials, []).append(request)
             for same in by_trials.values():
                 self._open[same[0].id] = same
                 yield same[0]
 
-    def _lacking(self, plan: Request, settings: Mapping[str, Any]) -> Request | None:
+    def _lacking(self, plan: Request, settings: Mapping[str, Any], trained: Training | None) -> Request | None:
         """The request for the trials that the store does not have, if any; one that cannot be completed is noted."""
         try:
-            request = complete_request(plan, self.ask, settings)
+            request = complete_request(plan, self.ask, settings, trained)
         except (TempolocError, OSError) as error:
             reason = str(error) if isinstance(error, TempolocError) else f"{plan.video}: {error.strerror}"
             self._unread.append((plan, reason if plan.clip in reason else f"{plan.clip}: {reason}"))

@@ -82,20 +82,23 @@ def _combined(each: Sequence[Sequence[LoggedEvent]], trials: int, span: float) -
 def _alike(one: EventLog, other: EventLog, near: float) -> float:
     """Dice's coefficient of two logs: the share of entries that the other has, too, of one name and within `near` s."""
     entries = [sorted((name_key(e.name), e.time) for e in (*log.events, *log.moments)) for log in (one, other)]
+    if min(map(len, entries)) < 2:
+        return 0.0
     left, common = list(entries[1]), 0
     for name, time in entries[0]:
         at = next((k for k, (n, t) in enumerate(left) if n == name and abs(t - time) <= near), None)
         if at is not None:
             del left[at]
             common += 1
-    return 2 * common / max(1, sum(map(len, entries)))
+    return 2 * common / sum(map(len, entries))
 
 
 def log_agreement(logs: Sequence[EventLog], near: float = 0.26) -> float:
     """How much several logs of one video have in common (0 to 1): the mean over pairs of Dice's coefficient (1945).
 
     Entries, moments too, are alike if they have one name and lie within `near` s, a frame pair at 8 frames a second.
-    Two logs without an entry have nothing in common. It is 1 for fewer than two logs.
+    A log of one entry or none has nothing in common with any: one is easily the same by chance. It is 1 for fewer than
+    two logs.
     """
     pairs = [_alike(one, other, near) for one, other in combinations(logs, 2)]
     return sum(pairs) / len(pairs) if pairs else 1.0

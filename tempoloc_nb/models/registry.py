@@ -26,7 +26,7 @@ from ..video.stamp import Stamps
 Count = Annotated[int, Gt(0)]
 
 # %% auto #0
-__all__ = ['Count', 'Family', 'shipped_folder', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
+__all__ = ['Count', 'Family', 'shipped_folder', 'sure_text', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
            'listed_models', 'listed_model', 'model_rows', 'preset_rows', 'serve_arguments', 'serve_line']
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
@@ -54,6 +54,11 @@ def shipped_folder(name: str) -> Path:
     """The place of a model that comes with the package: `data/models/NAME`, which need not be there."""
     return data_dir() / "models" / name
 
+# %% ../../nbs/30_models/10_registry.ipynb #50d65d7d
+def sure_text(share: float) -> str:
+    """A confidence (0 to 1) in percent, rounded down: what was measured to be less than certain is not called 100%."""
+    return f"{round(100 * share, 6) // 1:.0f}%"
+
 # %% ../../nbs/30_models/10_registry.ipynb #ca11b001
 _Share = Annotated[float, Ge(0), Le(1)]
 
@@ -76,7 +81,7 @@ class Calibration:
         return float(np.interp(agree, self.agree, self.right))
 
     def __str__(self) -> str:
-        return f"calibrated on {self.on}: at most {max(self.right):.0%}, where all trials agree"
+        return f"calibrated on {self.on}: at most {sure_text(max(self.right))}, where all trials agree"
 
 # %% ../../nbs/30_models/10_registry.ipynb #7f1b5da7
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,10 @@ class Training:
                 " or ask no model: --by motion"
             )
 
+    def is_other(self, video: VideoInfo) -> bool:
+        """Whether a video's pictures have another size than the model's own."""
+        return (video.width, video.height) != (self.side, self.side)
+
     def differences(self, video: VideoInfo, brightness: float) -> list[str]:
         """How a video, of mean `brightness` (0 to 255), differs from all that the model was trained on."""
         found = []
@@ -129,10 +138,10 @@ class Training:
             found.append(f"{video.duration:.0f} s long (training: at most {self.longest_s:g} s)")
         if brightness < self.darkest / 2:
             found.append("much darker")
-        if (video.width, video.height) != (self.side, self.side):  # it misreads the times under other pictures
-            found.append(f"{video.width} × {video.height} pixels (training: {self.side} × {self.side})")
-        if video.height > 1.2 * video.width:
-            found.append("upright")
+        if video.width != video.height:
+            found.append(f"{video.width} × {video.height} pixels, not square")
+        elif video.width < self.side / 2:
+            found.append(f"only {video.width} × {video.height} pixels")
         return found
 
 # %% ../../nbs/30_models/10_registry.ipynb #f07215a6

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from av.container import OutputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
+from PIL import Image as Picture, ImageOps
 
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing
@@ -209,11 +210,17 @@ class Frames:
 def read(
     path: Footage | str, fps: float | None = None, info: VideoInfo | None = None, out: Image | None = None
 ) -> Frames:
-    """The frames that `decode` gives, in memory: n × height × width × 3 bytes, in `out` if it is given."""
+    """The frames that `decode` gives, in memory: n × height × width × 3 bytes, in `out` if it is given.
+
+    Where `out` has pictures of another size, a frame is as large as it fits (bicubic), in the middle of black.
+    """
     info = info or probe(path)
     times = tuple(info.times[k] for k in sample_indices(info.times, info.duration, fps))
     images = np.empty((len(times), info.height, info.width, 3), np.uint8) if out is None else out
     for target, (_, image) in zip(images, decode(path, fps, info), strict=True):
+        if image.shape != target.shape:
+            size = (target.shape[1], target.shape[0])
+            image = np.asarray(ImageOps.pad(Picture.fromarray(image), size, Picture.Resampling.BICUBIC))
         target[:] = image
     reached = len(times) / info.duration
     return Frames(images, times, min(fps or reached, reached))

@@ -41,7 +41,8 @@ class View:
     "empty" adds the black border and writes nothing; "none" leaves the frame as it is.
     `shift` (s) is added to what is written. `content`: the "video"; "blank", grey frames; or "shuffled", the frames in
     an order drawn from `seed`. Stamps keep their place and order. `crop` is 0 for whole frames, else the number of a
-    crop (`crop_box`), enlarged to the frame's size.
+    crop (`crop_box`), enlarged to the frame's size. `side` is 0 for frames of the video's size, else they are fitted
+    into a black square of so many pixels.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -54,6 +55,7 @@ class View:
     content: Annotated[Content, Doc("What the frames show: video, blank or shuffled.")] = "video"
     seed: int = 0
     crop: Annotated[int, Ge(0)] = 0
+    side: Annotated[int, Ge(0)] = 0
 
     def __post_init__(self) -> None:
         if self.stamps not in (*get_args(Stamps), "empty"):
@@ -66,8 +68,8 @@ class View:
             raise TempolocError(f"crops are numbered from 1, and 0 is the whole frame: {self.crop} is neither")
 
     def record(self) -> dict[str, Any]:
-        """The view as records of runs have it: `crop` only where there is one."""
-        return {k: v for k, v in asdict(self).items() if k != "crop" or v}
+        """The view as records of runs have it: `crop` and `side` only where there is one."""
+        return {k: v for k, v in asdict(self).items() if k not in ("crop", "side") or v}
 
 
 GREY = 128  # what a blank video shows
@@ -177,18 +179,17 @@ def clip_inputs(
     sampled = len(times)
     times += times[-1:] * (sampled % FRAMES_PER_TOKEN)  # the last of an odd number is repeated, as the processors do
     budget = frame_pixels(processor, len(times), total_pixels)
+    width, height = (view.side, view.side) if view.side else (info.width, info.height)
     written, style = [t + view.shift for t in written_times(times, view.stamps)], StampStyle(0, 0)
     if view.stamps != "none":
-        coefficient, longest = fitting_coefficient(info.width, info.height, budget), max(10.0, *written)
-        style = stamp_style(
-            info.width, info.height, len(times), longest, coefficient=coefficient, stamps=view.stamps
-        )
-    images = np.empty((len(times), info.height + style.border, info.width, 3), np.uint8)
-    frames, borders = images[:, : info.height], images[:, info.height :]
+        coefficient, longest = fitting_coefficient(width, height, budget), max(10.0, *written)
+        style = stamp_style(width, height, len(times), longest, coefficient=coefficient, stamps=view.stamps)
+    images = np.empty((len(times), height + style.border, width, 3), np.uint8)
+    frames, borders = images[:, :height], images[:, height:]
     reached = read(video, fps, info, out=frames[:sampled]).fps
     frames[sampled:] = frames[sampled - 1]
     if view.crop:
-        enlarge(frames, crop_box(info.width, info.height, view.crop))
+        enlarge(frames, crop_box(width, height, view.crop))
     if view.content == "blank":
         frames[:] = GREY
     elif view.content == "shuffled":

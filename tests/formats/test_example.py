@@ -77,7 +77,7 @@ def test_a_demonstration_has_an_image_for_each_step(made: Example) -> None:
     with h5py.File(made.folder / "demos.hdf5") as file:
         assert list(file["data"]) == ["demo_0", "demo_1", "demo_2"]
         for demo in file["data"].values():
-            assert demo["obs/agentview_image"].shape == (demo.attrs["num_samples"], 256, 256, 3)
+            assert demo["obs/agentview_image"].shape == (demo.attrs["num_samples"], 128, 128, 3)
             assert len(demo["actions"]) == demo.attrs["num_samples"]
 
 

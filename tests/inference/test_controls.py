@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from logging_engine import Logging
 
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
@@ -135,3 +136,11 @@ def test_videos_that_cannot_be_asked_about_are_an_error(videos: list[Path], tmp_
     with pytest.raises(TempolocError, match="none of the videos could be asked about"):
         control_questions(clips, AskConfig(model="fake-model"), Answers(lambda *_: 1.0))
     assert replace(AskConfig(), trials=1).trials == 1
+
+
+def test_a_log_is_not_asked_what_it_cannot_fail(videos: list[Path]) -> None:
+    """It is written before anything is asked: names and company change nothing."""
+    engine = Logging([(1.0, LABELS[0]), (2.0, LABELS[1])], model="tempoloc-tiny")
+    clips, ask = clips_of(find_recordings(videos), LABELS), AskConfig(model="tempoloc-tiny", prompt="log")
+    controls = control_questions(clips, ask, engine)
+    assert [r.kind for r in controls.rows] == ["absent", "blank", "still"]

@@ -16,6 +16,7 @@ import pytest
 from asking import run_backend
 from fake_backend import Truthful
 from logging_engine import Logging
+from video_clips import write_clip
 
 from tempoloc_nb.clips.manifest import Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.videos import find_videos
@@ -31,6 +32,7 @@ from tempoloc_nb.inference.run import Asking
 from tempoloc_nb.inference.store import PredictionStore, errors_path
 from tempoloc_nb.models.ask import AskConfig, Sampling, load_prompt
 from tempoloc_nb.models.constraints import answer_constraint
+from tempoloc_nb.models.locate import get_model
 from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.video.files import probe
 from tempoloc_nb.video.view import View
@@ -365,6 +367,19 @@ def test_what_is_there_is_passed_over(tmp_path: Path) -> None:
     run = asking(tmp_path, trials=3)
     assert [(r.clip, r.trials) for r in run.pending(plan)] == [(plan[0].clip, (1,)), (plan[2].clip, (0, 1, 2))]
     assert (run.kept, run.failed) == (5, [])
+
+
+def test_a_small_model_sees_pictures_of_the_size_that_it_knows(tmp_path: Path) -> None:
+    """And other models those of the video, so that their questions keep their ids."""
+    ask, trained = AskConfig(prompt="log"), get_model("tempoloc-tiny").trained
+    for size, side in (((256, 256), 0), ((288, 288), 256), ((320, 240), 256)):
+        video = write_clip(tmp_path / f"{size[0]}.mp4", 4, size)
+        plan = Request("a", "a", video, ("grasping the cube",), load_prompt("log"), 8.0, View(), (0,))
+        mine, other = (complete_request(plan, ask, {}, known) for known in (trained, None))
+        assert (mine.view, other.view) == (View(side=side), View())
+        assert (mine.id == other.id) == (side == 0)
+        again = complete_request(mine, ask, {}, trained)
+        assert again == mine
 
 
 def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(

@@ -101,6 +101,27 @@ def test_a_crops_pixels_come_from_its_box(number: int) -> None:
     assert np.abs(frames[0, middle, 80, 1] - y[middle]).max() <= 1
 
 
+@pytest.mark.parametrize(
+    ("size", "bars"), [((320, 240), (12, 12, 0, 0)), ((64, 48), (12, 12, 0, 0)), ((60, 120), (0, 0, 24, 24))]
+)
+def test_frames_of_any_size_are_fitted_into_a_square(
+    tmp_path: Path, size: tuple[int, int], bars: tuple[int, int, int, int]
+) -> None:
+    video = write_clip(tmp_path / "v.mp4", 12, size)
+    shown, other = clip_inputs(video, small(), 8, View(side=96)), clip_inputs(video, small(), 8)
+    assert (shown.times, shown.fps) == (other.times, other.fps)
+    border = shown.images.shape[1] - 96
+    assert shown.images.shape[2] == 96
+    assert border == clip_inputs(write_clip(tmp_path / "s.mp4", 12, (96, 96)), small(), 8).images.shape[1] - 96
+    top, bottom, left, right = bars
+    frames = shown.images[:, :96]
+    inside = frames[:, top : 96 - bottom, left : 96 - right]
+    assert inside.min(axis=(0, 2, 3)).any()  # no row of it is all black
+    black = frames.copy()
+    black[:, top : 96 - bottom, left : 96 - right] = 0
+    assert not black.any()
+
+
 def test_crops_are_numbered_from_one() -> None:
     with pytest.raises(TempolocError, match="crops are numbered from 1, and 0 is the whole frame: -1 is neither"):
         View(crop=-1)

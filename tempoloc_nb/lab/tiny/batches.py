@@ -155,9 +155,6 @@ class Collator:
         return Batch(ids, labels, places, frames, stamps, owner, grid, kind, seed, border)
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #3c50af4d
-_SCENES = {"scenes", "montage", "epilogue"}  # training tasks that need random scenes
-
-
 _FULL = 0.9  # share of a batch that is no padding, about, where examples of 16 batches are sorted
 
 
@@ -208,10 +205,9 @@ class StageBatches:
         self._made: tuple[int, list[Batch]] = (-1, [])
         self.prompts, self.answer_prompts = tasks.wordings(), log_tasks.answer_prompts()
         self.scenes = [s for s in store.recordings if s.kind == "scene"]
-        self.holding = tasks.scenes_by_holding(store) if {"montage", "epilogue"} & set(stage.tasks) else {}
         clips = [s for s in store.recordings if s.kind == "clip" and s.split in stage.splits]
         self.clips = [s for s in clips if not left_out(s.split, s.name.split("/")[0])]
-        if not self.clips or (_SCENES & set(stage.tasks) and not self.scenes):
+        if not self.clips or ("scenes" in stage.tasks and not self.scenes):
             wanted = f"clips of {', '.join(stage.splits)}" if not self.clips else "random scenes"
             raise TempolocError(f"the frame store has no {wanted}, which stage {stage.name!r} needs: add their parts")
 
@@ -287,11 +283,7 @@ class StageBatches:
         if kind in ("frame", "scenes") and self.scenes and (kind == "scenes" or rng.random() < 0.7):
             recordings = [self.scenes[i] for i in rng.integers(len(self.scenes), size=pairs)]
             return tasks.look_up(store, recordings, tasks.scenes_sequence(recordings, rng, options), rng, options)
-        if kind == "montage":
-            return tasks.montage(self.holding, rng, options, pairs, prompts)
         recording = self._clip(rng)
-        if kind == "epilogue":
-            return tasks.epilogue(recording, self.holding, rng, options, pairs, prompts)
         film = tasks.film_of(recording)
         if kind in log_tasks.TASKS:
             if options.in_a_row and rng.random() < options.in_a_row:
@@ -303,12 +295,11 @@ class StageBatches:
         if kind in ("frame", "look_up"):
             seq = tasks.window(film, rng, options, pairs)
             return tasks.look_up(store, [recording] * pairs, seq, rng, options)
-        joined = tasks.splice(film, tasks.film_of(self._clip(rng))) if kind == "splice" else film
-        if joined is None or (shown := tasks.sequence(joined, rng, options, pairs)) is None:
+        if (shown := tasks.sequence(film, rng, options, pairs)) is None:
             return None
         if kind == "walk":
             return tasks.walk(store, recording, shown)
-        return tasks.localize_events(joined, shown, rng, prompts, options)
+        return tasks.localize_events(film, shown, rng, prompts, options)
 
 # %% ../../../nbs/96_lab_tiny/60_batches.ipynb #54332251
 def any_size(x: torch.Tensor, *axes: int) -> torch.Tensor:

@@ -30,8 +30,7 @@ __all__ = ['MODELS', 'Stage', 'TrainOptions', 'in_our_words', 'lacking', 'Traini
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #1220eb3f
 _TASKS = (
-    "frame", "scenes", "look_up", "walk", "localize", "splice", "montage", "epilogue", "recite", "log", "answer",
-    "look_up_log", "still",
+    "frame", "scenes", "look_up", "walk", "localize", "recite", "log", "answer", "look_up_log", "still",
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -22,9 +22,8 @@ from ...video.stamp import Stamps
 _Choice = TypeVar("_Choice")
 
 # %% auto #0
-__all__ = ['LEFT', 'RIGHT', 'TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'splice', 'hundredths',
-           'Sequenced', 'sequence', 'window', 'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target',
-           'scenes_by_holding', 'montage', 'epilogue', 'recite']
+__all__ = ['LEFT', 'RIGHT', 'TaskExample', 'TaskOptions', 'wordings', 'choose', 'Film', 'film_of', 'hundredths', 'Sequenced',
+           'sequence', 'window', 'scenes_sequence', 'look_up', 'walk', 'localize_events', 'target', 'recite']
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #e1b48524
 LEFT, RIGHT = 1_000_000, 2_000_000  # more where a stamp is in that half of the frame, not in the middle
@@ -112,15 +111,6 @@ def film_of(recording: Recording) -> Film:
     """A clip as it is."""
     rows = recording.first + np.arange(recording.count)
     return Film(rows, recording.rate, recording.events, recording.end, recording.log, recording.names)
-
-
-def splice(first: Film, second: Film) -> Film | None:
-    """One clip after another; None if they share the name of an event, which would then have two times."""
-    if {name for name, _ in first.events} & {name for name, _ in second.events}:
-        return None
-    later = tuple((name, t + first.length) for name, t in second.events)
-    rows = np.concatenate([first.rows, second.rows])
-    return Film(rows, first.rate, first.events + later, second.end + first.length)
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #75bed22e
 def hundredths(times: Floats) -> Ints:
@@ -304,71 +294,8 @@ def target(
     given, tag, learned = answer.partition("<answer>")
     return "\n".join([*transcript, "</think>", "", given]), tag + learned
 
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #91314c10
-def scenes_by_holding(store: FrameStore) -> dict[str, list[Recording]]:
-    """The scenes of a store by the name of what is held, "nothing" included."""
-    groups: dict[str, list[Recording]] = {}
-    for recording in store.recordings:
-        if recording.kind == "scene":
-            groups.setdefault(_held_object(store, recording, recording.first), []).append(recording)
-    return groups
-
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #d834f7e9
-_Scenes = Mapping[str, Sequence[Recording]]
 _Prompts = Mapping[Prompt, float]
-
-
-def _drawn(scenes: _Scenes, held: Sequence[str], rng: np.random.Generator) -> list[Recording]:
-    """A scene for each name of what is held."""
-    return [scenes[name][int(rng.integers(len(scenes[name])))] for name in held]
-
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #c488f972
-def montage(
-    scenes: _Scenes, rng: np.random.Generator, options: TaskOptions, pairs: int, prompts: _Prompts
-) -> TaskExample | None:
-    """Up to three objects held one after another, with nothing held between; None where `pairs` are too few."""
-    names = sorted(set(scenes) - {"nothing"})
-    count = min(int(rng.integers(1, 4)), len(names), (pairs - 1) // 2)
-    if count < 1 or "nothing" not in scenes:
-        return None
-    held = ["nothing"]
-    for k in rng.permutation(len(names))[:count]:
-        held += [names[k], "nothing"]
-    cuts = np.sort(rng.permutation(pairs - 1)[: len(held) - 1]) + 1  # the pair at which each run but the first begins
-    runs = np.diff([0, *cuts, pairs])
-    shown = [name for name, n in zip(held, runs, strict=True) for _ in range(n)]
-    seq = scenes_sequence(_drawn(scenes, shown, rng), rng, options)
-    events = tuple(
-        (f"grasping the {name}" if name != "nothing" else f"releasing the {before}", float(t))
-        for before, name, t in zip(held, held[1:], seq.instants[cuts], strict=False)
-    )
-    sample = localize_events(Film(seq.frames, 1.0, events, float(seq.shown[-1])), seq, rng, prompts, options)
-    return None if sample is None else replace(sample, kind="montage")
-
-# %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #bde2ea9c
-def epilogue(
-    recording: Recording, scenes: _Scenes, rng: np.random.Generator, options: TaskOptions, pairs: int, prompts: _Prompts
-) -> TaskExample | None:
-    """A clip, then scenes in which another object comes into the hand, one of the clip's own if possible."""
-    named = " ".join(label for label, _ in recording.events)
-    others = [n for n in scenes if n != "nothing" and n not in named]
-    names = sorted(set(others) & set(recording.names)) or sorted(others)
-    before, during = (int(n) for n in rng.integers(1, max(2, pairs // 5) + 1, 2))
-    seq = sequence(film_of(recording), rng, options, pairs - before - during) if pairs > before + during + 2 else None
-    if seq is None or not names or "nothing" not in scenes:
-        return None
-    name = names[int(rng.integers(len(names)))]
-    tail = _drawn(scenes, ["nothing"] * before + [name] * during, rng)
-    frames = np.concatenate([seq.frames, *(scene.first + np.arange(2) for scene in tail)])
-    gap = seq.seconds_per_pair / 2
-    shown = np.concatenate([seq.shown, seq.shown[-1] + gap * np.arange(1, 2 * len(tail) + 1)])
-    whole = replace(seq, frames=frames, shown=shown, start=0.0, speed=1.0)
-    taken = len(seq.frames) // 2 + before  # the first pair that shows the object in the hand
-    events = [(label, (t - seq.start) / seq.speed) for label, t in recording.events]
-    events = [(label, t) for label, t in events if t < seq.shown[-1]]
-    events.append((f"grasping the {name}", float(whole.instants[taken])))
-    sample = localize_events(Film(frames, 1.0, tuple(events), float(shown[-1])), whole, rng, prompts, options)
-    return None if sample is None else replace(sample, kind="epilogue")
 
 # %% ../../../nbs/96_lab_tiny/40_tasks.ipynb #8f8fccfb
 _VERBS = ("grasping", "releasing", "lifting", "inserting", "placing", "opening", "closing", "pushing", "pouring")

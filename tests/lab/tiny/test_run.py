@@ -34,18 +34,14 @@ from tempoloc_nb.lab.tiny.plan import Stage, TrainingPlan, TrainOptions
 from tempoloc_nb.lab.tiny.tasks import (
     LEFT,
     RIGHT,
-    Film,
     Sequenced,
     TaskExample,
     TaskOptions,
     film_of,
     hundredths,
     localize_events,
-    montage,
     recite,
-    scenes_by_holding,
     sequence,
-    splice,
     window,
     wordings,
 )
@@ -350,37 +346,6 @@ def test_an_event_lasts_until_the_next_one_that_could_be_asked_for() -> None:
         ends[tuple(label for _, _, label in found)] = float(found[-1][1]) + seq.start
     assert ends[("grasping the can",)] == pytest.approx(3.3, abs=0.2)
     assert ends[("arriving at the can", "grasping the can")] == pytest.approx(2.8, abs=0.2)
-
-
-def test_a_splice_has_the_second_clip_after_the_first() -> None:
-    a = Film(np.arange(30), 15.0, (("grasping the can", 1.0),), 1.5)
-    b = Film(np.arange(60, 105), 15.0, (("grasping the cube", 0.5), ("releasing the cube", 2.0)), 2.5)
-    both = splice(a, b)
-    assert both is not None
-    assert both.events == (("grasping the can", 1.0), ("grasping the cube", 2.5), ("releasing the cube", 4.0))
-    assert (both.end, both.length) == (4.5, 5.0)
-    assert both.rows[[29, 30]].tolist() == [29, 60]
-    assert splice(a, a) is None  # "grasping the can" would have two times
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_montage_asks_when_what_is_held_changes(seed: int) -> None:
-    rng, store = np.random.default_rng(seed), made_up_store()
-    store.held[[s.first for s in store.recordings if s.kind == "scene"][::2]] = 0  # every other scene holds its can
-    groups = scenes_by_holding(store)
-    assert set(groups) == {"nothing", "can"}
-    pairs = int(rng.integers(3, 40))
-    sample = montage(groups, rng, TaskOptions(), pairs, {Prompt("plain", "", "{events}"): 1.0})
-    assert sample is not None
-    assert sample.pairs == pairs
-    holds = store.held[sample.frames[::2]] == 0
-    stamps = [f"{s / 100:.2f}" for s in sample.stamps]  # of the pair, or of either of its frames
-    changed = [i for i in range(1, pairs) if holds[i] != holds[i - 1]]
-    changes = {stamps[2 * i + k]: bool(holds[i]) for i in changed for k in (0, 1)}
-    asked = re.findall(r"Event \d+: <([\d.]+)> <[\d.]+> (grasping|releasing) the can", sample.answer)
-    assert asked
-    assert all(changes[time] == (verb == "grasping") for time, verb in asked)
-    assert montage({"can": groups["can"]}, rng, TaskOptions(), pairs, {}) is None
 
 
 def test_unknown_tasks_and_missing_clips_are_named(folder: Path) -> None:
