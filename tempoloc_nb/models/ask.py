@@ -231,12 +231,13 @@ class _Noted:
     prompt: str
     stamps: Stamps
     boundary_is: BoundaryIs
+    side: Annotated[int, Ge(0)] = 0
 
 # %% ../../nbs/30_models/08_ask.ipynb #a5c0000d
 def write_trained(folder: Path, ask: AskConfig, boundary_is: BoundaryIs) -> None:
-    """Note in a model's folder how it was asked in training: rate, prompt, stamps, and what its boundaries are."""
+    """Note in a model's folder how it was asked in training: rate, prompt, stamps, pictures, what boundaries are."""
     noted = {"fps": ask.fps, "prompt": ask.prompt, "stamps": ask.view.stamps, "boundary_is": boundary_is}
-    write_json(folder / TRAINED, noted)
+    write_json(folder / TRAINED, noted | ({"side": ask.view.side} if ask.view.side else {}))
 
 # %% ../../nbs/30_models/08_ask.ipynb #5393e193
 def read_trained(folder: Path) -> tuple[AskConfig, BoundaryIs] | None:
@@ -247,4 +248,4 @@ def read_trained(folder: Path) -> tuple[AskConfig, BoundaryIs] | None:
     noted = check(_Noted, read_object(path, "model"), str(path))
     if noted.prompt not in list_prompts():
         raise TempolocError(f"{path}: {unknown('prompt', noted.prompt, list_prompts())}")
-    return AskConfig(prompt=noted.prompt, fps=noted.fps, view=View(noted.stamps)), noted.boundary_is
+    return AskConfig(prompt=noted.prompt, fps=noted.fps, view=View(noted.stamps, side=noted.side)), noted.boundary_is

@@ -188,6 +188,11 @@ class ModelInfo:
         return str(self.folder or self.hub or shipped_folder(self.name))
 
     @property
+    def side(self) -> int:
+        """The side (pixels) of the square into which its videos are fitted; 0 where they are taken as they are."""
+        return self.trained.side if self.trained else self.card.view.side
+
+    @property
     def token_side(self) -> int:
         """Side of a vision token in pixels."""
         return self.patch * self.merge

@@ -27,7 +27,7 @@ _LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed",
 
 # %% auto #0
 __all__ = ['Outcome', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'settled', 'EventLog', 'write_lines', 'log_text',
-           'read_log', 'match_logs', 'true_log', 'read_true_logs', 'look_up']
+           'read_log', 'match_logs', 'log_of', 'true_log', 'read_true_logs', 'look_up']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -348,6 +348,13 @@ def match_logs(
     return _LogMatch(tuple(reversed(pairs)), len(found), len(truth))
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #a2ce8511
+def log_of(lines: Iterable[tuple[float, str]], end: float | None = None) -> EventLog:
+    """The log of things at times (s), by the names that a log gives them, and of its `end` (s). Numbers are counted."""
+    named = [_named(time, _parted(name)[0]) for time, name in lines]
+    moments = settled(e for e in named if _is_moment(e.name))
+    return EventLog(settled(e for e in named if not _is_moment(e.name)), moments, end)
+
+
 LOG_VERBS = {
     "grasp": "grasping", "release": "releasing", "push": "pushing", "press": "pressing", "insert": "inserting",
     "miss": "missing", "arrive": "arriving at", "drop": "dropping",
@@ -364,13 +371,12 @@ class _Row:
 # %% ../../nbs/40_scoring/09_logs.ipynb #5372d3dc
 def true_log(log: Iterable[Sequence[Any]], duration: float | None = None) -> EventLog:
     """A log of (kind, object with its article, s) as an `EventLog`; raises `TempolocError` for an unknown kind."""
-    events = list[LoggedEvent]()
+    lines = list[tuple[float, str]]()
     for kind, thing, time in log:
         if kind not in LOG_VERBS:
             raise unknown("kind of event in a log", str(kind), LOG_VERBS)
-        events.append(_named(float(time), f"{LOG_VERBS[kind]} {thing}"))
-    moments = settled(e for e in events if _is_moment(e.name))
-    return EventLog(settled(e for e in events if not _is_moment(e.name)), moments, duration)
+        lines.append((float(time), f"{LOG_VERBS[kind]} {thing}"))
+    return log_of(lines, duration)
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #5b3dc803
 def read_true_logs(path: Path | str) -> Mapping[str, EventLog]:

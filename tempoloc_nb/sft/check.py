@@ -126,6 +126,10 @@ def _evaluation_findings(
         name, shown = Path(model.name).name, ", ".join(sorted(other))
         message = f"trains on stamps {shown}, {name} is asked with {usual} by default"
         yield Finding("warning", "custom.dataset.path", message, f"evaluate with --stamps {min(other)}")
+    asked = load_prompt(model.info.card.prompt) if model.info else None
+    if asked and asked.log and any(s.question != asked.question(()) for s in samples):
+        message = f"asks for listed events, and {Path(model.name).name} writes a log of all of them"
+        yield Finding("warning", "custom.dataset.path", message, f"build with --prompt {asked.name}")
 
 # %% ../../nbs/60_sft/50_check.ipynb #e9a54f18
 def _example_findings(file: TrainingFile) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ from ..core.files import first_line, leads_out
 from ..core.optional import hidden_bars, import_optional
 from ..models.ask import Prompt, conversation, load_prompt
 from ..scoring.answers import write_answer
+from ..scoring.logs import log_of, log_text, look_up, read_log
 from ..scoring.times import ROUNDING
 from ..video.stamp import Stamps, stamps_of
 
@@ -138,6 +139,24 @@ def check_question(question: str, events: Iterable[Event], clip: str) -> None:
                 raise TempolocError(f"{clip}: the label {e.label!r} holds {number}, a time of its answer: take it out")
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #a33632fe
+def _answer(events: Sequence[Event], digits: int) -> str:
+    """The answer in the recipe's form."""
+    return write_answer([e.label for e in events], [(e.start or 0.0, e.end or 0.0) for e in events], digits)
+
+
+def _log_answer(clip: str, events: Sequence[Event], duration: float, digits: int) -> str:
+    """The log of the events, up to the end of the video (s); raises `TempolocError` for what a log cannot say."""
+    if digits != 2:
+        raise TempolocError("a log writes its times with two decimals: leave out --digits")
+    text = log_text(log_of(((e.time, e.label) for e in events), duration))
+    told = look_up(read_log(text), [e.label for e in events])
+    for event, (status, own) in zip(events, told, strict=True):
+        if status != "ok" or own is None or abs(own.time - event.time) > 0.006:
+            way = "number what happens again in the order of time (… for the second time), or rename it"
+            raise TempolocError(f"{clip}: a log does not tell the time of {event.label!r}: {way}")
+    return text
+
+
 def sample_of(
     clip: Clip, *, video: str, fps: float, stamps: Stamps, prompt: Prompt | str = "recipe",
     convention: BoundaryIs = "start", stamped: bool = False, source_fps: float | None = None,
@@ -147,8 +166,8 @@ def sample_of(
 
     `source_fps` and `duration` (s) are the video's, by default those that the clip names. `stamped`: the stamps are in
     the file, not to be written on the sampled frames. `digits` are the answer's decimals. Raises `TempolocError` for an
-    unknown word in `stamps` or `convention`, a path out of the folder, a clip without length or rate, and a question
-    that holds a time.
+    unknown word in `stamps` or `convention`, a path out of the folder, a clip without length or rate, a question that
+    holds a time, and events that a log cannot tell apart.
     """
     if stamps not in get_args(Stamps) or convention not in get_args(BoundaryIs):
         known = ", ".join(get_args(Stamps)), ", ".join(get_args(BoundaryIs))
@@ -157,10 +176,10 @@ def sample_of(
     if not rate or not length:
         raise TempolocError(f"{clip.clip}: its manifest names no {'duration' if rate else 'fps'}: probe the video")
     prompt = load_prompt(prompt) if isinstance(prompt, str) else prompt
-    question, events = prompt.question(clip.labels), answer_events(clip, length, convention)
+    events = answer_events(clip, length, convention)
+    question = prompt.question(() if prompt.log else clip.labels)
     check_question(question, events, clip.clip)
-    spans = [(e.start or 0.0, e.end or 0.0) for e in events]
-    answer = write_answer([e.label for e in events], spans, digits)
+    answer = _log_answer(clip.clip, events, length, digits) if prompt.log else _answer(events, digits)
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)
     return Sample(
         clip=clip.clip, task=clip.task, split="train", video=inside(video), fps=min(fps, rate), source_fps=rate,

@@ -383,7 +383,9 @@ def lengths_of(data: _DataFacts, model: ModelFacts, file: TrainingFile) -> Lengt
     frames, texts = [], []
     for sample, (width, height) in zip(data.samples, data.sizes, strict=True):
         vision = replace(file, fps=min(file.fps or 2.0, sample.source_fps))
-        adds = file.engine == "transformers" and sample.stamps != "none" and not sample.stamped
+        own = file.engine == "transformers" and not sample.stamped
+        adds, side = own and sample.stamps != "none", model.info.side if own and model.info else 0
+        width, height = (side, side) if side else (width, height)
         by = _Resizing(model.rule, file.engine, least, most, adds)
         frames.append(vision_tokens(width, height, sample.duration, vision, by))
         texts.append(count(_conversation_text(sample.turns)))

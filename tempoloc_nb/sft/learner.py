@@ -38,14 +38,21 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Examples', 'collate', 'answer_loss', 'read_data', 'fitting', 'trained_way', 'source_folder', 'start_model',
-           'without_weights', 'trainable', 'save_folder', 'base_name']
+__all__ = ['known_side', 'Examples', 'collate', 'answer_loss', 'read_data', 'fitting', 'trained_way', 'source_folder',
+           'start_model', 'without_weights', 'trainable', 'save_folder', 'base_name']
 
 # %% ../../nbs/60_sft/80_learner.ipynb #078332b0
-def _sample_request(sample: Sample, root: Path) -> Request:
+def known_side(model: str) -> int:
+    """`ModelInfo.side` of a model by its folder or name; 0 for a model that is not known."""
+    info = find_model(model)
+    return info.side if info else 0
+
+
+def _sample_request(sample: Sample, root: Path, side: int = 0) -> Request:
     """What inference would ask about a sample's video, which is below `root`, in the words of the sample."""
     prompt = Prompt("dataset", sample.system, sample.question)  # no {n} and {events} are left in it
-    view = View("none" if sample.stamped else sample.stamps)  # the stamps that are not in the file yet
+    # The stamps that are not in the file yet. A file that has them has another shape, too.
+    view = View("none") if sample.stamped else View(sample.stamps, side=side)
     return Request(sample.clip, sample.task, root / sample.video, sample.labels, prompt, sample.fps, view)
 
 # %% ../../nbs/60_sft/80_learner.ipynb #9b07003c
@@ -87,7 +94,8 @@ def _with_answer(encoded: Encoded, answer: Sequence[int]) -> _Example:
 class Examples:
     """The examples of a dataset, made when they are asked for: a torch `Dataset` in all but name.
 
-    `model` gives its configuration and, for Qwen3-VL, position ids; it needs no weights. `ends` are end tokens.
+    `model` gives its configuration and, for Qwen3-VL, position ids; it needs no weights. `ends` are end tokens, `side`
+    is that of `known_side`.
     """
 
     samples: Sequence[Sample]
@@ -96,13 +104,14 @@ class Examples:
     processor: Any
     total_pixels: int | None
     ends: Sequence[int]
+    side: int = 0
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def __getitem__(self, index: int) -> _Example:
         sample = self.samples[index]
-        request = _sample_request(sample, self.root)
+        request = _sample_request(sample, self.root, self.side)
         encoded = encode_request(request, self.model, self.processor, self.total_pixels)
         return _with_answer(encoded, _answer_ids(self.processor, request.prompt, sample.answer, self.ends))
 
@@ -220,13 +229,14 @@ def fitting(examples: Examples, limit: int, overlong: str) -> tuple[Examples, di
     return examples, long
 
 # %% ../../nbs/60_sft/80_learner.ipynb #7ae65d96
-def trained_way(sample: Sample) -> tuple[AskConfig, BoundaryIs] | None:
-    """How a sample asks; None if its words are none of the prompts of `list_prompts`."""
+def trained_way(sample: Sample, side: int = 0) -> tuple[AskConfig, BoundaryIs] | None:
+    """How a sample asks; None if its words are no prompt's of `list_prompts`. `side` is that of `known_side`."""
     for name in list_prompts():
         prompt = load_prompt(name)
-        if not prompt.log and (prompt.system, prompt.question(sample.labels)) == (sample.system, sample.question):
-            ask = AskConfig(prompt=name, fps=sample.fps, view=View(sample.stamps))
-            return ask, sample.convention
+        question = prompt.question(() if prompt.log else sample.labels)
+        if (prompt.system, question) == (sample.system, sample.question):
+            view = View(sample.stamps, side=0 if sample.stamped else side)
+            return AskConfig(prompt=name, fps=sample.fps, view=view), sample.convention
     return None
 
 # %% ../../nbs/60_sft/80_learner.ipynb #51b92fc7

@@ -26,8 +26,8 @@ from ..engines.hf import end_tokens
 from ..models.locate import load_model, model_title
 from .dataset import Sample, SplitData
 from tempoloc_nb.sft.learner import (
-    Examples, answer_loss, base_name, collate, fitting, read_data, save_folder, source_folder, start_model, trainable,
-    trained_way, without_weights,
+    Examples, answer_loss, base_name, collate, fitting, known_side, read_data, save_folder, source_folder, start_model,
+    trainable, trained_way, without_weights,
 )
 from .training_file import TrainingFile, read_training_file
 
@@ -235,7 +235,8 @@ def _examples(
 ) -> tuple[Examples, dict[str, int]]:
     """What is learned from, and what is too long for it; see `fitting`."""
     pixels = file.total_pixels or settings().pixels.total_pixels  # as `tempoloc localize` has it
-    examples = Examples(samples, root, without_weights(model), processor, pixels, end_tokens(model, processor))
+    ends, side = end_tokens(model, processor), known_side(file.model)
+    examples = Examples(samples, root, without_weights(model), processor, pixels, ends, side)
     return fitting(examples, file.max_length, file.overlong)
 
 # %% ../../nbs/60_sft/90_train.ipynb #1295ccfa
@@ -248,7 +249,7 @@ def _finish(file: TrainingFile, trainer: Any, processor: Any, data: SplitData, r
         if sharded:
             model, _, _ = load_model(source, "cpu", file.weights_dtype)
             model.load_state_dict(state)
-        card, way = _card(file, data, record), trained_way(data.train[0])
+        card, way = _card(file, data, record), trained_way(data.train[0], known_side(file.model))
         save_folder(model, processor, source, file.output / "model", card, way)
         write_json(file.output / "run.json", record)
     trainer.accelerator.wait_for_everyone()

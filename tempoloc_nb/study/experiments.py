@@ -143,7 +143,7 @@ def for_model(experiment: Experiment, model: str | None = None, *, fps: float | 
     # Once is enough of what is not drawn.
     drawn = not ours and ask.sampling.temperature == 0 < kept["sampling"].temperature
     trials = max(ask.trials, declared["base"].ask.trials) if drawn and "base" in declared else ask.trials
-    ask = ask.changed(model=model, stamps=stamps, trials=trials, **kept)
+    ask = ask.changed(model=model, stamps=stamps, side=other.view.side, trials=trials, **kept)
     return replace(changed, title=model_title(model) + suffix, ask=ask)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #5254f416

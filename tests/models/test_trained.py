@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 
@@ -14,6 +15,7 @@ from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.models.ask import AskConfig, read_trained, write_trained
 from tempoloc_nb.models.locate import _recognise
 from tempoloc_nb.study.experiments import for_model, load_experiments
+from tempoloc_nb.video.view import View
 
 WAY = AskConfig(prompt="recipe", fps=4).changed(stamps="pair")
 
@@ -56,6 +58,12 @@ def test_a_model_is_asked_with_the_stamps_of_its_training(folder: Path, stamps: 
     assert for_model(load_experiments()["sft"], str(folder)).ask.view.stamps == stamps
 
 
+def test_its_videos_are_fitted_into_pictures_of_the_size_of_its_training(folder: Path) -> None:
+    assert _recognise(folder).side == 0
+    write_trained(folder, replace(WAY, view=View("pair", side=256)), "end")
+    assert (_recognise(folder).side, _recognise(folder).card.view) == (256, View("pair", side=256))
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -64,7 +72,8 @@ def test_a_model_is_asked_with_the_stamps_of_its_training(folder: Path, stamps: 
         ({"prompt": "mine"}, "unknown prompt 'mine'"),
         ({"stamps": "empty"}, "stamps = \"empty\" is none of 'none', 'frame', 'pair' or 'alternate'"),
         ({"boundary_is": "middle"}, "boundary_is = \"middle\" is none of 'start' or 'end'"),
-        ({"speed": 1}, "has the unknown key 'speed'; known keys: fps, prompt, stamps, boundary_is"),
+        ({"side": -1}, "side = -1: should be greater than or equal to 0"),
+        ({"speed": 1}, "has the unknown key 'speed'; known keys: fps, prompt, stamps, boundary_is, side"),
     ],
 )
 def test_a_file_that_says_something_else_is_refused(folder: Path, change: dict[str, object], said: str) -> None:

@@ -17,6 +17,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.models.ask import list_prompts, load_prompt
 from tempoloc_nb.scoring.answers import parse_answer, parse_recipe
+from tempoloc_nb.scoring.logs import look_up, read_log
 from tempoloc_nb.sft.dataset import (
     Sample,
     _to_row,
@@ -29,7 +30,7 @@ from tempoloc_nb.sft.dataset import (
     sample_of,
     save_samples,
 )
-from tempoloc_nb.sft.learner import _sample_request
+from tempoloc_nb.sft.learner import _sample_request, known_side, trained_way
 from tempoloc_nb.video.view import View
 
 datasets = pytest.importorskip("datasets", reason="needs tempoloc_nb[data]")
@@ -193,6 +194,61 @@ def test_a_prompt_without_a_system_text(tmp_path: Path) -> None:
     assert [m["role"] for m in sample.messages] == [t["role"] for t in sample.turns] == ["user", "assistant"]
     assert sample.system == ""
     assert sample.question.startswith("When?\nEvent 1: grasping the red cube.")
+
+
+# --- Logs
+
+TWICE = replace(
+    CUBE,
+    events=(
+        Event("grasping the red cube", 1.5),
+        Event("releasing the red cube", 3.25),
+        Event("grasping the red cube for the second time", 4.0),
+        Event("opening the drawer", 5.004),
+    ),
+)
+
+
+@pytest.mark.parametrize("clip", [CUBE, TWICE, replace(TWICE, events=TWICE.events[::-1])])
+def test_a_prompt_for_a_log_is_answered_with_the_log_of_the_clip(clip: Clip) -> None:
+    sample, prompt = make(clip, prompt="log"), load_prompt("log")
+    assert (sample.system, sample.question) == (prompt.system, prompt.question(()))
+    log = read_log(sample.answer, sample.duration)
+    assert (log.status, log.end) == ("ok", sample.duration)
+    assert [e.time for e in log.events] == sorted(round(e.time, 2) for e in clip.events)
+    told = look_up(log, clip.labels)
+    assert [(status, own and own.time) for status, own in told] == [("ok", round(e.time, 2)) for e in clip.events]
+    way, _ = trained_way(sample, 256) or (None, "")
+    assert way is not None
+    assert (way.prompt, way.view) == ("log", View("pair", side=256))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (("grasping it for the second time", "releasing it"), "'grasping it for the second time': number what"),
+        (("grasping it for the second time", "grasping it"), "the time of 'grasping it"),
+        (("end", "releasing the red cube"), "the time of 'end'"),
+    ],
+)
+def test_events_that_a_log_cannot_tell_are_not_learned(labels: tuple[str, str], said: str) -> None:
+    clip = replace(CUBE, events=tuple(Event(label, t) for label, t in zip(labels, (1.5, 3.25), strict=True)))
+    with pytest.raises(TempolocError, match=r"^cube/0: a log does not tell") as error:
+        make(clip, prompt="log")
+    assert said in str(error.value)
+
+
+def test_a_log_has_its_own_decimals() -> None:
+    with pytest.raises(TempolocError, match="two decimals: leave out --digits"):
+        make(prompt="log", digits=1)
+
+
+def test_a_model_of_one_size_learns_from_pictures_of_that_size() -> None:
+    """Stamps that are in the file already have changed its shape: nothing is fitted."""
+    plain, stamped = make(prompt="log"), replace(make(prompt="log"), stamped=True)
+    assert _sample_request(plain, Path(), 256).view == View("pair", side=256)
+    assert _sample_request(stamped, Path(), 256).view == View("none")
+    assert (known_side("tempoloc-tiny"), known_side("nvidia/Cosmos-Reason1-7B"), known_side("mine/7B")) == (256, 0, 0)
 
 
 def test_datasets_keeps_every_sample(tmp_path: Path) -> None:

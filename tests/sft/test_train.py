@@ -217,22 +217,25 @@ def models() -> list[Path]:
     return [tiny_models.qwen25(), tiny_models.qwen3(), *([own] if (own / "model.safetensors").is_file() else [])]
 
 
-def examples_of(samples: Sequence[Sample], folder: Path) -> tuple[Examples, Any, Any]:
+def examples_of(samples: Sequence[Sample], folder: Path, side: int = 0) -> tuple[Examples, Any, Any]:
     model, processor, _ = load_model(folder, "cpu", "float32")
     ends = end_tokens(model, processor)
-    return Examples(samples, SIM.root, without_weights(model), processor, None, ends), model, processor
+    return Examples(samples, SIM.root, without_weights(model), processor, None, ends, side), model, processor
 
 
 @pytest.mark.parametrize("which", range(3))
-@pytest.mark.parametrize(("index", "stamps", "fps"), [(0, "pair", 8), (15, "frame", 4), (30, "none", 3)])
-def test_training_input_is_evaluation_input(which: int, index: int, stamps: str, fps: float) -> None:
+@pytest.mark.parametrize(
+    ("index", "stamps", "fps", "side"),
+    [(0, "pair", 8, 0), (15, "frame", 4, 0), (30, "none", 3, 0), (4, "frame", 4, 160)],
+)
+def test_training_input_is_evaluation_input(which: int, index: int, stamps: str, fps: float, side: int) -> None:
     """Ids, pixels and position ids of the prompt are those that `tempoloc localize` makes of the same clip."""
     if which >= len(models()):
         pytest.skip("data/models/tempoloc-tiny is not here")
     folder, prompt = models()[which], "tiny" if stamps == "pair" else "recipe"
-    examples, _, _ = examples_of([sample(index, fps=fps, stamps=stamps, prompt=prompt)], folder)
+    examples, _, _ = examples_of([sample(index, fps=fps, stamps=stamps, prompt=prompt)], folder, side)
     backend, clip = HFBackend(folder, device="cpu"), CLIPS[index]
-    shown = View(stamps)  # type: ignore[arg-type]
+    shown = View(stamps, side=side)  # type: ignore[arg-type]
     asked = Request(clip.clip, clip.task, clip.video_path(SIM.root), clip.labels, load_prompt(prompt), fps, shown)
     wanted = encode_request(asked, backend.net, backend.processor)
     found, n = examples[0].encoded, len(wanted.ids)
