@@ -26,6 +26,7 @@ from ..models.ask import Prompt, conversation, load_prompt
 from ..scoring.answers import write_answer
 from ..scoring.logs import log_of, log_text, look_up, read_log
 from ..scoring.times import ROUNDING
+from ..video.files import sample_indices
 from ..video.stamp import Stamps, stamps_of
 
 if TYPE_CHECKING:
@@ -144,11 +145,11 @@ def _answer(events: Sequence[Event], digits: int) -> str:
     return write_answer([e.label for e in events], [(e.start or 0.0, e.end or 0.0) for e in events], digits)
 
 
-def _log_answer(clip: str, events: Sequence[Event], duration: float, digits: int) -> str:
-    """The log of the events, up to the end of the video (s); raises `TempolocError` for what a log cannot say."""
+def _log_answer(clip: str, events: Sequence[Event], last: float, digits: int) -> str:
+    """The log of the events, up to the `last` frame shown (s); raises `TempolocError` for what a log cannot say."""
     if digits != 2:
         raise TempolocError("a log writes its times with two decimals: leave out --digits")
-    text = log_text(log_of(((e.time, e.label) for e in events), duration))
+    text = log_text(log_of(((e.time, e.label) for e in events), max([last, *(e.time for e in events)])))
     told = look_up(read_log(text), [e.label for e in events])
     for event, (status, own) in zip(events, told, strict=True):
         if status != "ok" or own is None or abs(own.time - event.time) > 0.006:
@@ -179,7 +180,9 @@ def sample_of(
     events = answer_events(clip, length, convention)
     question = prompt.question(() if prompt.log else clip.labels)
     check_question(question, events, clip.clip)
-    answer = _log_answer(clip.clip, events, length, digits) if prompt.log else _answer(events, digits)
+    frames = [i / rate for i in range(max(1, round(length * rate)))]
+    last = frames[sample_indices(frames, length, fps)[-1]]  # a log that ends later is one that cannot be read
+    answer = _log_answer(clip.clip, events, last, digits) if prompt.log else _answer(events, digits)
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)
     return Sample(
         clip=clip.clip, task=clip.task, split="train", video=inside(video), fps=min(fps, rate), source_fps=rate,
