@@ -15,9 +15,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address
@@ -344,6 +343,15 @@ def _listen(config: ServeConfig) -> socket.socket:
     raise TempolocError(f"cannot listen on {config.host}, port {config.port}: {why}")
 
 # %% ../../nbs/35_engines/120_serve.ipynb #0f16f1fa
+def _run(runner: asyncio.Runner, service: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine. Ctrl-C may come before it begins: then it is closed here, or by the task that has it."""
+    try:
+        runner.run(service)
+    finally:
+        if all(task.get_coro() is not service for task in asyncio.all_tasks(runner.get_loop())):
+            service.close()
+
+
 def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Callable[[str], None]) -> int:
     """Serve a model until Ctrl-C or SIGTERM; returns the number of requests that had an answer.
 
@@ -367,9 +375,7 @@ def serve(ask: AskConfig, engine: EngineConfig, config: ServeConfig, tell: Calla
                 server.app, http="h11", ws="none", loop="asyncio", lifespan="off", log_config=None, log_level="warning",
                 access_log=False, server_header=False, timeout_graceful_shutdown=30,
             )  # fmt: skip
-            service = uvicorn.Server(settings).serve(sockets=[place])
-            with closing(service):  # Ctrl-C may come before it begins
-                runner.run(service)
+            _run(runner, uvicorn.Server(settings).serve(sockets=[place]))
         except KeyboardInterrupt:  # uvicorn's way to say why it ended
             pass
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import os
 import re
@@ -381,3 +383,26 @@ def test_our_client_gets_what_the_engine_itself_says() -> None:
             here.text, here.prompt_tokens, here.vision_tokens
         )  # fmt: skip
         assert (there.finish_reason, there.effective_fps) == (here.finish_reason, pytest.approx(here.effective_fps))
+
+
+@pytest.mark.parametrize("before", ["create_task", "run_until_complete"])
+@pytest.mark.filterwarnings("error")
+def test_an_interrupt_before_a_service_begins_leaves_no_complaint(before: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither of a coroutine that nobody awaited, nor of one that was closed while a task had it."""
+    complaints = list[dict[str, Any]]()
+
+    def interrupted(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    async def service() -> None:
+        raise AssertionError("it began")
+
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        loop.set_exception_handler(lambda _, context: complaints.append(context))
+        monkeypatch.setattr(loop, before, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            serve._run(runner, service())
+    gc.collect()
+    assert not complaints
