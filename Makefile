@@ -36,7 +36,7 @@ help:
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU, test training files and packing, and train (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
-	@echo "make test-hostile    thousands of hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
+	@echo "make test-hostile    hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
 	@echo "make test-browser    the site, the reviewer and JupyterLab in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"

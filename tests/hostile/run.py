@@ -1,4 +1,4 @@
-"""Thousands of hostile tries over every command.
+"""Hostile tries over every command.
 
 They are the same every time, so that a failure comes from a change. Environment: HOSTILE_SEED (another, or "new"),
 HOSTILE_TRIES (how many), HOSTILE_ONLY (a number), HOSTILE_RECORD (a file for the details).
@@ -34,7 +34,7 @@ from uses import missing  # noqa: E402
 
 from tempoloc_nb.cli.main import app  # noqa: E402
 
-TRIES = 2000
+TRIES = 1200
 SEED = "7"
 WORKERS = 2
 SHOWN = 25  # failures that are shown whole
