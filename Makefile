@@ -17,6 +17,9 @@ COSMOS_BIN := $(COSMOS_VENV)/bin
 COSMOS_TORCH ?= torch==2.13.0 torchvision==0.28.0
 LEROBOT_PYTHON_BASE ?= python3.12
 PYTEST_WORKERS ?= 2
+# torch's threads wait for each other in a loop that takes a core from whoever works: beside a second process, or on a
+# machine that shares its cores, that costs many times the work itself.
+export OMP_WAIT_POLICY ?= PASSIVE
 CHROMIUM ?= /usr/bin/chromium
 
 .PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs export fmt hooks check clean
