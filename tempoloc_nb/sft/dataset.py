@@ -145,6 +145,12 @@ def _answer(events: Sequence[Event], digits: int) -> str:
     return write_answer([e.label for e in events], [(e.start or 0.0, e.end or 0.0) for e in events], digits)
 
 
+def _last_shown(duration: float, rate: float, fps: float) -> float:
+    """When the last frame is shown (s) that is sampled at `fps`: a log that ends later cannot be read."""
+    frames = [i / rate for i in range(max(1, round(duration * rate)))]
+    return frames[sample_indices(frames, duration, fps)[-1]]
+
+
 def _log_answer(clip: str, events: Sequence[Event], last: float, digits: int) -> str:
     """The log of the events, up to the `last` frame shown (s); raises `TempolocError` for what a log cannot say."""
     if digits != 2:
@@ -180,9 +186,10 @@ def sample_of(
     events = answer_events(clip, length, convention)
     question = prompt.question(() if prompt.log else clip.labels)
     check_question(question, events, clip.clip)
-    frames = [i / rate for i in range(max(1, round(length * rate)))]
-    last = frames[sample_indices(frames, length, fps)[-1]]  # a log that ends later is one that cannot be read
-    answer = _log_answer(clip.clip, events, last, digits) if prompt.log else _answer(events, digits)
+    answer = (
+        _log_answer(clip.clip, events, _last_shown(length, rate, fps), digits) if prompt.log
+        else _answer(events, digits)
+    )  # fmt: skip
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)
     return Sample(
         clip=clip.clip, task=clip.task, split="train", video=inside(video), fps=min(fps, rate), source_fps=rate,
