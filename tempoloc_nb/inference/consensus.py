@@ -5,7 +5,7 @@
 # %% ../../nbs/45_inference/60_consensus.ipynb #8c4b2ef5
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -129,10 +129,10 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
-    predictions: Path | str | Sequence[Path | str], benchmark: Clips, boundary_is: BoundaryIs | None = None, *,
-    pooled: bool = False,
+    predictions: Path | str | Sequence[Path | str | Mapping[str, Any]], benchmark: Clips,
+    boundary_is: BoundaryIs | None = None, *, pooled: bool = False,
 ) -> list[Combined]:
-    """Every clip of each run (model, fps) in prediction files, combined; a single trial is its own median.
+    """Every clip of each run (model, fps) in prediction files, or rows, combined; a single trial is its own median.
 
     `pooled`: the trials of all models at one rate count as one model's. Trials are read as strict scoring reads them,
     whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that

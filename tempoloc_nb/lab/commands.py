@@ -242,7 +242,6 @@ def train(
     config: Annotated[str, typer.Argument(help="base, sft, or a training file (TOML).")],
     store: Annotated[Path, option(_DATA, "Frame store to learn from: a folder of parts.")],
     output: Annotated[Path, option(OUTPUT, "Folder of the model, its logs and checkpoints.", "--output", "-o")],
-    validation: Annotated[Path | None, option(_DATA, "Frame store to validate on.")] = None,
     minutes: Annotated[
         float | None, option(_TRAINING, "Stop after so long; the same command goes on.", check=number(0))
     ] = None,
@@ -264,7 +263,7 @@ def train(
     plan = replace(plan, init=plan.init if start.init is None else start.init, begin=start.begin)
     kept = tuple(keep or ())
     summary = run(
-        plan, store, output, validation=validation, minutes=minutes, device=device, keep=kept, partial=partial
+        plan, store, output, minutes=minutes, device=device, keep=kept, partial=partial
     )
     if is_first():
         say(summary)

@@ -26,7 +26,7 @@ from ..models.ask import Prompt, conversation, load_prompt
 from ..scoring.answers import write_answer
 from ..scoring.logs import log_of, log_text, look_up, read_log
 from ..scoring.times import ROUNDING
-from ..video.files import sample_indices
+from ..video.files import nearest, sample_indices
 from ..video.stamp import Stamps, stamps_of
 
 if TYPE_CHECKING:
@@ -145,20 +145,24 @@ def _answer(events: Sequence[Event], digits: int) -> str:
     return write_answer([e.label for e in events], [(e.start or 0.0, e.end or 0.0) for e in events], digits)
 
 
-def _last_shown(duration: float, rate: float, fps: float) -> float:
-    """When the last frame is shown (s) that is sampled at `fps`: a log that ends later cannot be read."""
+def _times_shown(duration: float, rate: float, fps: float) -> list[float]:
+    """When the frames are shown (s) that are sampled at `fps`."""
     frames = [i / rate for i in range(max(1, round(duration * rate)))]
-    return frames[sample_indices(frames, duration, fps)[-1]]
+    return [frames[i] for i in sample_indices(frames, duration, fps)]
 
 
-def _log_answer(clip: str, events: Sequence[Event], last: float, digits: int) -> str:
-    """The log of the events, up to the `last` frame shown (s); raises `TempolocError` for what a log cannot say."""
+def _log_answer(clip: str, events: Sequence[Event], shown: Sequence[float], digits: int) -> str:
+    """The log of the events at the times of the frames `shown` (s), which a model can copy from their stamps.
+
+    A log ends with the last of them. Raises `TempolocError` for what a log cannot say.
+    """
     if digits != 2:
         raise TempolocError("a log writes its times with two decimals: leave out --digits")
-    text = log_text(log_of(((e.time, e.label) for e in events), max([last, *(e.time for e in events)])))
-    told = look_up(read_log(text), [e.label for e in events])
-    for event, (status, own) in zip(events, told, strict=True):
-        if status != "ok" or own is None or abs(own.time - event.time) > 0.006:
+    times = [shown[nearest(shown, e.time)] for e in events]
+    labels = [e.label for e in events]
+    text = log_text(log_of(zip(times, labels, strict=True), shown[-1]))
+    for event, time, (status, own) in zip(events, times, look_up(read_log(text), labels), strict=True):
+        if status != "ok" or own is None or abs(own.time - time) > 0.006:
             way = "number what happens again in the order of time (… for the second time), or rename it"
             raise TempolocError(f"{clip}: a log does not tell the time of {event.label!r}: {way}")
     return text
@@ -187,7 +191,7 @@ def sample_of(
     question = prompt.question(() if prompt.log else clip.labels)
     check_question(question, events, clip.clip)
     answer = (
-        _log_answer(clip.clip, events, _last_shown(length, rate, fps), digits) if prompt.log
+        _log_answer(clip.clip, events, _times_shown(length, rate, fps), digits) if prompt.log
         else _answer(events, digits)
     )  # fmt: skip
     turns = conversation(prompt.system, question, {"type": "video", "video": video}, answer)

@@ -253,7 +253,7 @@ def _run(
 
     `counts`: the run tells of its steps. `alone`: it cannot go on without a process that failed.
     """
-    name, began = f"{folder.name}-{os.getpid()}", time.monotonic()
+    name, began = str(folder.resolve()), time.monotonic()  # two runs may begin in one moment
     with held_signals() as interrupts:
         try:
             process = subprocess.Popen(

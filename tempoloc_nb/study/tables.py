@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 
 from ..clips.manifest import Clips, Clip, read_manifest
-from ..clips.tasks import Event
 from ..clips.videos import videos_here
 from ..core.errors import TempolocError
 from ..core.settings import data_dir, settings
@@ -23,7 +22,6 @@ from tempoloc_nb.inference.baselines import (
     BASELINES, TRAINING_MEDIAN, Boundaries, Predictions, baseline_predictions, gripper_answers,
     motion_answers, oracle_predictions, prediction_rows, signal_rows,
 )
-from ..inference.consensus import CombinedEvent
 from ..scoring.evaluation import Evaluation, compare, evaluate
 from ..scoring.metrics import Estimate, Sampled, draws, mean_of
 from ..scoring.trials import Mode
@@ -31,11 +29,11 @@ from ..scoring.trials import Mode
 MEAN = "mean"  # of the families
 
 # %% auto #0
-__all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'NEAR', 'family_name', 'by_task', 'published_results', 'subset',
+__all__ = ['MEAN', 'ROWS', 'GRIPPER', 'MINIMA', 'BESIDE_MRE', 'family_name', 'by_task', 'published_results', 'subset',
            'score_boundaries', 'oracle_name', 'kind_of', 'training_clips', 'scored_clips', 'reference_runs',
            'columns_of', 'score_table', 'short', 'brief', 'further', 'by_row', 'baseline_scores', 'best_baseline',
            'p_text', 'paired', 'best_no_video', 'against_best', 'seed_means', 'mre_limit', 'at_most', 'at_least',
-           'target_table', 'met_text', 'event_lines', 'line_share']
+           'target_table', 'met_text']
 
 # %% ../../nbs/85_study/30_tables.ipynb #27038b4b
 _NOVELTY = {
@@ -387,43 +385,3 @@ def met_text(targets: pd.DataFrame) -> str:
         lines = zip(part["target"], part["measured"], strict=True)
         items.append(f"- {task}: " + ", ".join(f"{t} ({'nothing' if v != v else f'{v:.1f} %'})" for t, v in lines))
     return "\n".join([f"{text}. Missed (measured):\n", *items]) if items else f"{text}."
-
-# %% ../../nbs/85_study/30_tables.ipynb #e6c76aac
-NEAR = 0.25  # s, a frame pair at 8 frames a second
-
-
-def _is_right(said: CombinedEvent, truth: Event, duration: float) -> bool:
-    if truth.boundary is None:
-        return said.absent
-    return said.boundary is not None and abs(min(max(said.boundary, 0.0), duration) - truth.boundary) <= NEAR + 1e-9
-
-
-def event_lines(answers: Mapping[str, Sequence[CombinedEvent]], benchmark: Clips) -> pd.DataFrame:
-    """A line per event: `label`, its question's `kind`, its video (`shown`), `held_out`, `absent`, `denied`, `right`.
-
-    `denied`: the answer says that the event is absent, which is right of one that is. Any other is right within `NEAR`
-    of the truth; a time outside the clip counts at its edge. `agree` is the share of the trials that agree.
-    """
-    return pd.DataFrame(
-        {"label": truth.label, "kind": c.extra["kind"], "shown": c.extra["shown"],
-         "held_out": bool(c.extra.get("held_out")), "absent": truth.absent, "denied": said.absent,
-         "agree": said.confidence, "right": _is_right(said, truth, c.duration or np.inf)}
-        for c in benchmark.clips if c.clip in answers
-        for said, truth in zip(answers[c.clip], c.events, strict=True)
-    )  # fmt: skip
-
-
-def line_share(runs: Sequence[pd.DataFrame], column: str = "right") -> Estimate:
-    """The share (0 to 1) of the lines of training seeds where a column is true, with its interval.
-
-    All runs have to be about the same events. Seeds and videos are drawn anew, the videos alike for all seeds.
-    """
-    study, resamples = settings(), 10_000
-    counts = [run.groupby("shown")[column].agg(["sum", "count"]) for run in runs]
-    if any(not count["count"].equals(counts[0]["count"]) for count in counts):
-        raise TempolocError("the answers are about different events")
-    hits, events = np.array([c["sum"] for c in counts], dtype=float), counts[0]["count"].to_numpy(dtype=float)
-    seeds = draws(len(runs), resamples, study.study.seed) / len(runs)
-    drawn = draws(len(events), resamples, [study.study.seed, 1])
-    samples = np.einsum("rs,sc,rc->r", seeds, hits, drawn) / (drawn @ events)
-    return Sampled(np.asarray(hits.mean(axis=0).sum() / events.sum()), samples).estimate(study.scoring.confidence)

@@ -16,7 +16,7 @@ from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
 from tempoloc_nb.inference.consensus import CombinedEvent, combine_trials
-from tempoloc_nb.study.tables import event_lines
+from tempoloc_nb.study.questions import event_lines
 
 TRUST = study_functions("14")
 WHICH = load_benchmark("which")

@@ -23,7 +23,8 @@ from tempoloc_nb.lab.sim.which_questions import log_events
 from tempoloc_nb.models.locate import folder_revision, model_folder
 from tempoloc_nb.scoring.evaluation import Evaluation
 from tempoloc_nb.study.experiments import load_experiments, score
-from tempoloc_nb.study.tables import line_share, seed_means
+from tempoloc_nb.study.questions import line_share
+from tempoloc_nb.study.tables import seed_means
 
 TUNED = study_functions("05")
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "sealed.py"

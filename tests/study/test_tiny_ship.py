@@ -115,7 +115,7 @@ def test_a_finished_run_is_put_in_its_places(tiny_ship: ModuleType, out: Path, d
     assert after["models/tempoloc-tiny/config.json"] == b"new"
     assert after["predictions/sft.jsonl.xz"] == (out / "packed/sft.jsonl.xz").read_bytes()
     assert len(list(read_rows(data / "benchmarks/gaps/tempoloc-tiny.jsonl.xz"))) == 160
-    assert len(read_log(data / "training/sft.jsonl.xz")[0]) == 1
+    assert len(read_log(data / "training/sft.jsonl.xz")) == 1
     rows = list(csv.DictReader(lzma.decompress(after["training/clips.csv.xz"]).decode().splitlines()))
     assert [(row["split"], row["family"], row["robot"], row["seed"], row["state"]) for row in rows] == [
         ("sft", "square", "Panda", "5", "old"), ("test", "square", "Panda", "9", "old"),

@@ -30,24 +30,22 @@ from ...study.tables import family_name, subset
 __all__ = ['read_log', 'labelled_clips', 'label_table', 'with_models', 'label_figure']
 
 # %% ../../../nbs/99_lab_study/20_training.ipynb #075eff26
-def read_log(path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Losses (`step`, `kind`, `stage`, `loss`, `seconds`, …) and validations (`step`, `split`, `lesson`, …) of a log.
+def read_log(path: Path) -> pd.DataFrame:
+    """The losses of a training log: `step`, `kind`, `stage`, `loss`, `seconds`, ….
 
-    Raises `TempolocError` for a file that is missing, empty or has a line of neither kind.
+    Raises `TempolocError` for a file that is missing, empty or has another line.
     """
-    losses, validations = [], []
+    losses = []
     for where, row in read_jsonl(existing_log(path), "training log"):
         if type(row.get("step")) is not int:
             raise TempolocError(f"{where} has no step, a whole number")
-        if "split" in row:
-            validations.append(row)
-        elif "kind" in row and "loss" in row:
+        if "kind" in row and "loss" in row:
             losses.append(row)
-        else:
-            raise TempolocError(f"{where} has neither kind and loss nor split")
+        elif "split" not in row:
+            raise TempolocError(f"{where} has no kind and loss")
     if not losses:
         raise TempolocError(f"{path.name} has no line with a loss")
-    return pd.DataFrame(losses), pd.DataFrame(validations)
+    return pd.DataFrame(losses)
 
 
 def labelled_clips(run: str) -> int:

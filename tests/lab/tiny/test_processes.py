@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,12 @@ from training_store import SMALL, load, made_up_store
 from tempoloc_nb.cli.main import main
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.lab.tiny import batches
-from tempoloc_nb.lab.tiny import trainer as training
 from tempoloc_nb.lab.tiny.architecture import build_tiny
 from tempoloc_nb.lab.tiny.batches import Collator, StageBatches
 from tempoloc_nb.lab.tiny.frame_store import ARRAYS, write_part
 from tempoloc_nb.lab.tiny.plan import Stage, TrainOptions
 from tempoloc_nb.lab.tiny.processes import joined, share
-from tempoloc_nb.lab.tiny.trainer import Trainer, Validation
+from tempoloc_nb.lab.tiny.trainer import Trainer
 
 TASKS = {"walk": 0.4, "localize": 0.6}
 STAGES = (Stage("frame", 2, {"frame": 1.0}, (1, 1)), Stage("clips", 4, TASKS, (4, 10)))
@@ -57,12 +56,9 @@ def run_each_way(folder: Path, out: Path, way: str) -> None:
                 trainer.export("float32")
 
 
-LITTLE = partial(Validation, batches=1, tokens=2000)
-
-
 def command(folder: Path, out: Path, *more: str) -> None:
     shots = str(out.parent / "store")
-    arguments = ["--store", shots, "--validation", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
+    arguments = ["--store", shots, "--init", str(folder), "--device", "cpu", "-o", str(out)]
     with pytest.raises(SystemExit) as ended:
         main(["tiny", "train", str(out.parent / "few.toml"), "--partial", *arguments, *more])
     assert ended.value.code == 0
@@ -70,7 +66,6 @@ def command(folder: Path, out: Path, *more: str) -> None:
 
 def in_two_processes(folder: Path, out: Path) -> None:
     """All that the tests below ask about: started once, because starting takes longest."""
-    training.Validation = LITTLE  # type: ignore[misc, assignment]
     batches.stamp_strips = cache(batches.stamp_strips)
     with joined("cpu"):
         for way in ("ddp", "fsdp"):
@@ -169,18 +164,14 @@ def test_the_first_process_exports_the_whole_model(folder: Path, runs: Path, way
         assert weight.equal(learned[name]), name
 
 
-def test_the_command_does_in_two_processes_what_it_does_in_one(
-    folder: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(training, "Validation", LITTLE)
+def test_the_command_does_in_two_processes_what_it_does_in_one(folder: Path, runs: Path) -> None:
     command(folder, runs / "one-command", "--keep", "2")
-    wanted = lines(runs / "one-command")
+    wanted = weights(runs / "one-command")
     said = (runs / "said").read_text()
     assert re.findall(r"step \d of \d", said) == ["step 1 of 4", "step 4 of 4"] * 2
     for way in ("ddp", "fsdp"):
         run = runs / f"{way}-command"
-        assert [line["lesson"] for line in lines(run)] == [line["lesson"] for line in wanted] == ["localize", "walk"]
-        assert difference([[x["loss"] for x in lines(run)]], [[x["loss"] for x in wanted]]) < 1e-4
+        assert max(difference([weight], [wanted[name]]) for name, weight in weights(run).items()) < 1e-3
         assert (run / "steps" / "00002" / "model.safetensors").exists()
         assert (run / "model" / "model.safetensors").exists()
 
