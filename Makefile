@@ -20,6 +20,8 @@ PYTEST_WORKERS ?= 2
 # torch's threads wait for each other in a loop that takes a core from whoever works: beside a second process, or on a
 # machine that shares its cores, that costs many times the work itself.
 export OMP_WAIT_POLICY ?= PASSIVE
+# A module is compiled once, not in each of a thousand processes.
+unexport PYTHONDONTWRITEBYTECODE
 CHROMIUM ?= /usr/bin/chromium
 
 .PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs export fmt hooks check clean

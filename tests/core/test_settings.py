@@ -34,7 +34,7 @@ def test_paths_are_absolute_and_beside_the_file(tmp_path: Path) -> None:
         ("mre_target_pct", "mre_goal", "unknown key 'mre_goal'"),
         ("mre_target_pct = 30", "mre_target_pct = lots", 'mre_target_pct = "lots" is not a number'),
         ("[scoring]", "[scores]", "unknown key 'scores'; did you mean 'scoring'"),
-        ("clips_per_task = 3", "clips_per_task = 3.5", 'clips_per_task = "3.5" is not a whole number'),
+        ("clips_per_task = 2", "clips_per_task = 3.5", 'clips_per_task = "3.5" is not a whole number'),
         ("publishable = no", "publishable = perhaps", 'publishable = "perhaps" is not true or false'),
         ("fps_grid = 4, 8, 12", "fps_grid = 4, , 12", "fps_grid"),
         ("seed = 20261121", "seed = 1\nseed = 2", "not a valid settings file"),

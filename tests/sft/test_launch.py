@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import dedent, indent
 
@@ -128,13 +128,36 @@ def test_what_is_left_after_the_end_is_ended(tmp_path: Path) -> None:
     run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None)
     assert run.outcome == "finished"
     assert time.monotonic() - began < 300  # the server's 600
-    assert _run_processes(f"{run.folder.name}-{os.getpid()}") == []
+    assert _run_processes(str(run.folder.resolve())) == []
+
+
+@linux
+def test_a_run_that_ends_leaves_one_alone_that_began_in_the_same_moment(tmp_path: Path) -> None:
+    """Their folders have the same name, which is the time, and so had what marked their processes."""
+    for name in ("short", "long"):
+        (tmp_path / name).mkdir()
+    begun, over = tmp_path / "begun", tmp_path / "over"
+    wait = "while not os.path.exists({!r}): time.sleep(0.05)\n"
+    bodies = {
+        "long": f"step(1)\nopen({str(begun)!r}, 'w').close()\n" + wait.format(str(over)),
+        "short": wait.format(str(begun)) + "step(5)\n",
+    }
+    envs = {name: stand_in(tmp_path / name, body) for name, body in bodies.items()}
+
+    def launch(name: str) -> str:
+        folder, config = tmp_path / name / "20261129-162459-701", tmp_path / name / "sft.toml"
+        run = launch_training(config, cosmos=envs[name], folder=folder, echo=lambda line: None)
+        over.touch()
+        return run.outcome
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(launch, ("long", "short"))) == ["incomplete", "finished"]
 
 
 def interrupted(
     tmp_path: Path, body: str, grace: float, *signals: signal.Signals, hears: bool = True
-) -> tuple[int, str, float, int]:
-    """Send signals to a launch that has taken its first step: exit status, output, seconds until the end, its id.
+) -> tuple[int, str, float]:
+    """Send signals to a launch that has taken its first step: exit status, output, seconds until the end.
 
     The second is sent when the first was heard. Unless it `hears` SIGINT it ignores that from its start, as what a
     script starts in the background does.
@@ -159,12 +182,12 @@ def interrupted(
         said += process.communicate(timeout=300)[0]
     finally:
         process.kill()
-    return process.returncode, said, time.monotonic() - began, process.pid
+    return process.returncode, said, time.monotonic() - began
 
 
-def left_of(tmp_path: Path, pid: int) -> list[int]:
+def left_of(tmp_path: Path) -> list[int]:
     (folder,) = (tmp_path / "out" / "launches").iterdir()
-    return _run_processes(f"{folder.name}-{pid}")
+    return _run_processes(str(folder.resolve()))
 
 
 def test_a_failed_worker_ends_the_run_though_cosmos_rl_would_wait(tmp_path: Path) -> None:
@@ -193,7 +216,7 @@ def test_another_replica_may_go_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("number", "hears"), [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)])
 def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Signals, hears: bool) -> None:
     """It ends by itself, and what it says meanwhile, more than a pipe holds, is in the log."""
-    status, _, seconds, pid = interrupted(tmp_path, """\
+    status, _, seconds = interrupted(tmp_path, """\
         try:
             step(1)
             time.sleep(600)
@@ -206,28 +229,28 @@ def test_an_interrupt_lets_the_training_save(tmp_path: Path, number: signal.Sign
     assert (status, told["outcome"], told["status"]) == (130, "interrupted", 0)
     assert seconds < 300
     assert "saved" in next((tmp_path / "out").glob("**/log.txt")).read_text()
-    assert left_of(tmp_path, pid) == []
+    assert left_of(tmp_path) == []
 
 
 @linux
 def test_a_training_that_ignores_the_interrupt_is_killed_with_its_children(tmp_path: Path) -> None:
     body = f"signal.signal(2, signal.SIG_IGN)\n{dedent(STUBBORN)}step(1)\ntime.sleep(600)\n"
-    status, said, seconds, pid = interrupted(tmp_path, body, 2, signal.SIGINT)
+    status, said, seconds = interrupted(tmp_path, body, 2, signal.SIGINT)
     told = record(tmp_path / "out")
     assert (status, told["outcome"], told["status"]) == (130, "interrupted", -9)
     assert 2 <= seconds < 300
     assert "interrupted after" in said
-    assert left_of(tmp_path, pid) == []
+    assert left_of(tmp_path) == []
 
 
 @linux
 def test_a_second_interrupt_does_not_wait(tmp_path: Path) -> None:
     body = "signal.signal(2, signal.SIG_IGN)\nstep(1)\ntime.sleep(600)\n"
-    status, _, seconds, pid = interrupted(tmp_path, body, 500, signal.SIGINT, signal.SIGINT)
+    status, _, seconds = interrupted(tmp_path, body, 500, signal.SIGINT, signal.SIGINT)
     assert status == 130
     assert seconds < 300
     assert record(tmp_path / "out")["outcome"] == "interrupted"
-    assert left_of(tmp_path, pid) == []
+    assert left_of(tmp_path) == []
 
 
 def test_dry_run_prints_the_exact_command_and_starts_nothing(tmp_path: Path) -> None:

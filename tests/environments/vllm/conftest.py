@@ -25,7 +25,15 @@ def trained() -> Path:
     return TRAINED
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
+def exact(trained: Path) -> Iterator[VLLMBackend]:
+    """vLLM with the trained model, in fp32."""
+    backend = VLLMBackend(trained, dtype="float32")
+    yield backend
+    backend.close()
+
+
+@pytest.fixture(scope="session")
 def qwen25() -> Iterator[VLLMBackend]:
     """vLLM with an untrained Qwen2.5-VL."""
     from wide_models import qwen25 as folder
@@ -35,7 +43,7 @@ def qwen25() -> Iterator[VLLMBackend]:
     backend.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def qwen3() -> Iterator[VLLMBackend]:
     """vLLM with an untrained Qwen3-VL."""
     from wide_models import qwen3 as folder

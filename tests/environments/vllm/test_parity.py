@@ -30,15 +30,13 @@ def ask(backend: Backend, asked: list[Request]) -> dict[str, Response]:
     return found
 
 
-def test_sixty_clips(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sixty_clips(trained: Path, exact: VLLMBackend, capsys: pytest.CaptureFixture[str]) -> None:
     torch.set_num_threads(1)
     sim = load_benchmark("sim")
     asked = plan_requests(sim, find_videos(sim), AskConfig(prompt="tiny", fps=FPS, view=View("pair"), trials=1))
     assert len(asked) == 35
     theirs = ask(HFBackend(trained, device="cpu", dtype="float32"), asked)
-    backend = VLLMBackend(trained, dtype="float32")
-    ours = ask(backend, asked)
-    backend.close()
+    ours = ask(exact, asked)
     same, worst = 0, 0.0
     for request in asked:
         a, b = theirs[request.clip], ours[request.clip]

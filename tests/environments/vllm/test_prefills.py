@@ -17,12 +17,10 @@ from tempoloc_nb.engines.protocol import Request
 from tempoloc_nb.engines.vllm_offline import VLLMBackend, _VLLMEngine
 
 
-@pytest.fixture(scope="module")
-def backend(trained: Path) -> Iterator[VLLMBackend]:
+@pytest.fixture
+def backend(exact: VLLMBackend) -> VLLMBackend:
     """The trained model: its context holds prompts that are longer than a step of vLLM for CPUs by default."""
-    made = VLLMBackend(trained)
-    yield made
-    made.close()
+    return exact
 
 
 def test_each_clip_is_read_once(backend: VLLMBackend, monkeypatch: pytest.MonkeyPatch) -> None:
