@@ -81,6 +81,11 @@ def _has_read_enough(error: BaseException) -> bool:
         return error.__context__ is not None and _has_read_enough(error.__context__)
     return isinstance(error, OSError) and error.errno == errno.EPIPE
 
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether the error is Ctrl-C, or the RuntimeError that Python 3.11 makes of it within a class that is imported."""
+    return isinstance(error, KeyboardInterrupt) or (error.__cause__ is not None and _is_interrupt(error.__cause__))
+
 # %% ../../nbs/90_cli/10_main.ipynb #b9de7991
 class Commands(TyperGroup):
     """The group of all commands: what is expected to go wrong in one ends it with lines on stderr, not a traceback."""
@@ -116,10 +121,10 @@ class Commands(TyperGroup):
         """Run the command; exit status 1 for an expected error, 130 for Ctrl-C or SIGTERM."""
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            tell("interrupted")
-            raise typer.Exit(130) from None
-        except Exception as error:
+        except (KeyboardInterrupt, Exception) as error:
+            if _is_interrupt(error):
+                tell("interrupted")
+                raise typer.Exit(130) from None
             lines = explain(error)
             if not lines:
                 raise

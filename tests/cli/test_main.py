@@ -411,3 +411,13 @@ def test_an_interrupt_within_a_finalizer_is_an_interrupt(run: Run, monkeypatch: 
         assert run("models") == (130, "", "tempoloc: interrupted\n")
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_that_python_wraps_is_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one within a class that is imported: `__set_name__` is said to have failed."""
+
+    def models(*_: object, **__: object) -> list[dict[str, str]]:
+        raise RuntimeError("Error calling __set_name__ on 'Field' instance '_lock'") from KeyboardInterrupt()
+
+    monkeypatch.setattr("tempoloc_nb.models.registry.model_rows", models)
+    assert run("models") == (130, "", "tempoloc: interrupted\n")
