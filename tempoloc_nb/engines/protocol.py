@@ -40,7 +40,7 @@ class Request:
     @property
     def listed(self) -> tuple[str, ...]:
         """The events that its prompt lists: those asked for, or none where they are looked up in a log."""
-        return () if self.prompt.log else self.labels
+        return self.prompt.listed(self.labels)
 
 # %% ../../nbs/35_engines/10_protocol.ipynb #810cb72d
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,10 @@ class Prompt:
         """Name and texts, by which records of a run tell prompts apart."""
         return {"name": self.name, "system": self.system, "user": self.user}
 
+    def listed(self, labels: Sequence[str]) -> tuple[str, ...]:
+        """The events that the user text lists: these, or none where they are looked up in a log."""
+        return () if self.log else tuple(labels)
+
     def question(self, labels: Sequence[str]) -> str:
         """The user text for these events, in this order; of a log's prompt, for none.
 

@@ -188,7 +188,7 @@ def sample_of(
         raise TempolocError(f"{clip.clip}: its manifest names no {'duration' if rate else 'fps'}: probe the video")
     prompt = load_prompt(prompt) if isinstance(prompt, str) else prompt
     events = answer_events(clip, length, convention)
-    question = prompt.question(() if prompt.log else clip.labels)
+    question = prompt.question(prompt.listed(clip.labels))
     check_question(question, events, clip.clip)
     answer = (
         _log_answer(clip.clip, events, _times_shown(length, rate, fps), digits) if prompt.log

@@ -233,7 +233,7 @@ def trained_way(sample: Sample, side: int = 0) -> tuple[AskConfig, BoundaryIs] |
     """How a sample asks; None if its words are no prompt's of `list_prompts`. `side` is that of `known_side`."""
     for name in list_prompts():
         prompt = load_prompt(name)
-        question = prompt.question(() if prompt.log else sample.labels)
+        question = prompt.question(prompt.listed(sample.labels))
         if (prompt.system, question) == (sample.system, sample.question):
             view = View(sample.stamps, side=0 if sample.stamped else side)
             return AskConfig(prompt=name, fps=sample.fps, view=view), sample.convention
