@@ -380,7 +380,7 @@ def test_a_run_without_tokens_is_measured(tmp_path: Path) -> None:
 def test_a_quick_study_asks_about_a_few_clips_and_shares_the_answers(tmp_path: Path) -> None:
     backend = Truthful()
     path = predictions(ALL["base"], SIM, tmp_path, profile="quick", backend=backend)
-    few = [c.clip for c in asked_clips(ALL["base"], SIM, 3).clips]
+    few = [c.clip for c in asked_clips(ALL["base"], SIM, 2).clips]
     assert {(r["clip"], r["trial"]) for r in rows(path)} == {(clip, t) for clip in few for t in range(2)}
     once = predictions(ALL["sft"], SIM, tmp_path, profile="quick", backend=Truthful())  # no more than its own trials
     assert {(r["clip"], r["trial"]) for r in rows(once)} == {(clip, 0) for clip in few}

@@ -69,13 +69,13 @@ def test_a_plan_for_studies(
     none, base, both = plan_studies("quick")
     assert (none.clips, none.asked) == (None, ())
     assert base.clips is not None
-    assert (len(base.clips.found), base.clips.missing) == (12, ())  # three of each of four tasks
+    assert (len(base.clips.found), base.clips.missing) == (8, ())  # two of each of four tasks
     (asked,) = base.asked
     assert asked.job is not None
-    assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (12, 2, 24)
+    assert (len(asked.job.clips), asked.job.trials, asked.job.answers) == (8, 2, 16)
     assert [a.why for a in both.asked][:2] == ["asked", "asked"]
     text = "\n".join(plan_lines((none, base, both)))
-    assert "together, each question asked once: 12 clips × 2 trials + 12 clips × 1 trials = 36 answers" in text
+    assert "together, each question asked once: 8 clips × 2 trials + 8 clips × 1 trials = 24 answers" in text
     assert "left out  sft-seed1: the model runs/sft-seed1/model is not shipped" in text
     assert "estimated, not measured: CPU" in text
     monkeypatch.setattr(study_plan, "gpu_count", lambda: 4)
@@ -109,8 +109,8 @@ def test_a_plan_without_a_video_is_of_all_and_says_so(write_study: Callable[...,
     write_study("02_base", asking("base"))
     (planned,) = plan_studies("quick", {"benchmark": "recipe"})
     text = "\n".join(plan_lines((planned,)))
-    assert "recipe: 0 of 21 clips found" in text  # seven tasks of three clips
-    assert "requests  21 clips × 2 trials = 42 answers, once their videos are here: -p video_root DIR" in text
+    assert "recipe: 0 of 14 clips found" in text  # seven tasks of two clips
+    assert "requests  14 clips × 2 trials = 28 answers, once their videos are here: -p video_root DIR" in text
 
 
 def test_a_plan_counts_no_answer_that_is_kept(write_study: Callable[..., Path], whole_project: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_plan_counts_no_answer_that_is_kept(write_study: Callable[..., Path], 
     assert [clip.clip for clip in asked.job.clips] == clips[1:]
     assert asked.kept == 2
     text = "\n".join(plan_lines((planned,)))
-    assert "12 of 12 clips found" in text
-    assert "requests  11 clips × 2 trials = 22 answers" in text
+    assert "8 of 8 clips found" in text
+    assert "requests  7 clips × 2 trials = 14 answers" in text
     assert "kept      answers of an earlier run: 2" in text
 
 
