@@ -198,4 +198,5 @@ def test_a_plan_imports_neither_torch_nor_transformers(arguments: list[str]) -> 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     shipped = (ROOT / "data" / "models" / "tempoloc-tiny").is_dir()
-    assert ("answers" if shipped or "--model" in arguments or "model" in arguments else "left out") in done.stdout
+    told = "answers" if shipped or "--model" in arguments or "model" in arguments else "left out"
+    assert told in done.stdout or "unchanged" in done.stdout  # after `make study`
