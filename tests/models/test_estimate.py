@@ -189,7 +189,9 @@ def test_a_plan_for_localize(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_plan_imports_neither_torch_nor_transformers(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom tempoloc_nb.cli.main import main\ntry:\n    main(sys.argv[1:])\nfinally:\n"
+        "import sys\nfrom tempoloc_nb.cli.main import main\nfrom tempoloc_nb.study import runner\n"
+        "runner._finished_run = lambda folder: {}\n"  # what `make study` has left here is not planned again
+        "try:\n    main(sys.argv[1:])\nfinally:\n"
         "    print(sorted({'torch', 'transformers'} & set(sys.modules)))"
     )
     done = subprocess.run(
@@ -198,5 +200,4 @@ def test_a_plan_imports_neither_torch_nor_transformers(arguments: list[str]) -> 
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "[]"
     shipped = (ROOT / "data" / "models" / "tempoloc-tiny").is_dir()
-    told = "answers" if shipped or "--model" in arguments or "model" in arguments else "left out"
-    assert told in done.stdout or "unchanged" in done.stdout  # after `make study`
+    assert ("answers" if shipped or "--model" in arguments or "model" in arguments else "left out") in done.stdout

@@ -138,16 +138,17 @@ def but_for_text(responses: list[Response]) -> list[Response]:
     return [replace(r, text="", finish_reason="", completion_tokens=0, latency_s=0.0) for r in responses]
 
 
-def test_clips_are_answered_as_by_vllm_and_bad_ones_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("folder", [qwen25, qwen3])
+def test_clips_are_answered_as_by_vllm_and_bad_ones_named(folder: Any, tmp_path: Path) -> None:
     sampling = Sampling(temperature=1.0, max_new_tokens=80)
     asked = requests(4, trials=5)
-    plain = VLLMBackend(qwen3(), title="untrained", options=SMALL)
+    plain = VLLMBackend(folder(), title="untrained", options=SMALL)
     pattern = r"<answer>\nEvent 1: <[0-9]\.[0-9]{2}> <[0-9]\.[0-9]{2}> grasping\n</answer>"
     asked[1] = replace(asked[1], constraint=Constraint("regex", pattern))
     schema = '{"type": "object", "properties": {"event": {"const": "a"}}, "required": ["event"]}'
     asked[0] = replace(asked[0], constraint=Constraint("json", schema))
     expected = ask(plain, asked, sampling)
-    assert ray_backend(qwen3()).settings() == plain.settings()
+    assert ray_backend(folder()).settings() == plain.settings()
     plain.close()
     longest = max(asked, key=lambda r: expected[r.clip][0].prompt_tokens)
     context = expected[longest.clip][0].prompt_tokens + 20
@@ -161,7 +162,7 @@ def test_clips_are_answered_as_by_vllm_and_bad_ones_named(tmp_path: Path) -> Non
         "long": ("exceed the engine's context", replace(longest, clip="long", constraint=Constraint("regex", "a{80}"))),
     }  # fmt: skip
     good = [r for r in asked if r.clip in expected]
-    backend = ray_backend(qwen3(), options={**SMALL, "max_model_len": context})
+    backend = ray_backend(folder(), options={**SMALL, "max_model_len": context})
     stream = backend.stream([*good, *(r for _, r in bad.values())], sampling)
     found = {r.clip: a for r, a in stream}
     assert len(found) == len(good) + len(bad)

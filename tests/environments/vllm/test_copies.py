@@ -11,6 +11,7 @@ from vllm_processes import engines
 from wide_models import qwen25 as folder
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.settings import settings
 from tempoloc_nb.engines.data_parallel import DataParallelBackend
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.vllm_offline import VLLMBackend
@@ -23,7 +24,7 @@ def test_two_copies_answer_as_one_does_and_a_killed_one_leaves_no_engine(qwen25:
     assert isinstance(two, DataParallelBackend)
     both = texts(two, asked)
     assert two.name == "vllm"
-    assert qwen25.settings() | {"total_pixels": two.settings()["total_pixels"]} == two.settings()
+    assert qwen25.settings() | {"total_pixels": settings().pixels.total_pixels} == two.settings()
     check_nearly_all(both, texts(qwen25, asked))
     assert len(both) == len(asked) == 4
     first = two._workers[0].process.pid
@@ -37,5 +38,6 @@ def test_two_copies_answer_as_one_does_and_a_killed_one_leaves_no_engine(qwen25:
     assert len(failed) == 2
     assert all("was killed by signal 9; run the same command again" in text for text in failed)
     assert not psutil.wait_procs(orphans, timeout=30)[1]
+    assert len(texts(two, asked)) == 4, "the next question finds new processes"
     two.close()
     assert set(engines(os.getpid())) == set(before)

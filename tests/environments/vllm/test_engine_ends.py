@@ -23,8 +23,7 @@ from tempoloc_nb.models.ask import AskConfig, Sampling
 from tempoloc_nb.video.view import View
 
 
-def test_a_killed_engine(qwen25: VLLMBackend, tmp_path: Path) -> None:
-    """Another in the same process goes on."""
+def test_a_killed_engine(tmp_path: Path) -> None:
     sim = load_benchmark("sim").head(1)
     videos = find_videos(sim)
     four = plan_requests(sim, videos, AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=4))[:4]
@@ -43,9 +42,11 @@ def test_a_killed_engine(qwen25: VLLMBackend, tmp_path: Path) -> None:
     finally:
         signal.alarm(0)
     backend.close()
+    again = VLLMBackend(folder())
     benchmark = replace(sim, clips=tuple(c for c in sim.clips if c.clip == four[0].clip))
-    done = run_backend(qwen25, benchmark, tmp_path / "out.jsonl", fps=4, view=View("pair"), prompt="tiny")
+    done = run_backend(again, benchmark, tmp_path / "out.jsonl", fps=4, view=View("pair"), prompt="tiny")
     assert done.written == 1
+    again.close()
 
 
 def test_an_engine_ends_with_a_killed_parent() -> None:
