@@ -39,8 +39,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_object, write_json
 from tempoloc_nb.core.settings import data_dir
-from tempoloc_nb.inference.consensus import combine_trials
-from tempoloc_nb.inference.record import pack_predictions, read_rows
+from tempoloc_nb.inference.record import pack_predictions
 from tempoloc_nb.lab.sim.benchmark import write_clip_signals
 from tempoloc_nb.lab.sim.which_questions import thing_label, which_questions
 from tempoloc_nb.models.locate import ask_config
@@ -48,7 +47,7 @@ from tempoloc_nb.scoring.logs import true_log
 from tempoloc_nb.sft.build import BuildOptions, build_dataset, from_manifest
 from tempoloc_nb.sft.launch import launch_training
 from tempoloc_nb.sft.training_file import make_config, write_config
-from tempoloc_nb.study.questions import event_lines
+from tempoloc_nb.study.questions import event_lines, said_by
 
 MODEL, FAMILY = "tempoloc-tiny", "which-ur5e-rethink"
 LEARNED, ASKED, WATCHED = 50, 30, 10  # clips; of those to learn from, ten choose the setting
@@ -132,8 +131,7 @@ def answer(model: Path | str, about: Path | str, videos: Path | None, out: Path)
 def share_right(answers: Path, about: Path) -> float:
     """The share of events that a file of answers has within 0.25 s."""
     benchmark = load_benchmark(about)
-    said = {combined.clip: combined.events for combined in combine_trials(read_rows(answers), benchmark)}
-    return float(event_lines(said, benchmark)["right"].mean())
+    return float(event_lines(said_by(answers, benchmark), benchmark)["right"].mean())
 
 
 def train_all(runs: Sequence[Run], videos: Path, jobs: int) -> None:
