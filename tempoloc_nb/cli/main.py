@@ -253,10 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(join_parameters(sys.argv[1:] if arguments is None else arguments))
     except SystemExit as ended:
         _end(ended.code)
-    except KeyboardInterrupt:  # before a command began, or just after it
-        tell("interrupted")
-        _end(130)
-    except Exception as error:  # no command has begun: the help does not fit on a full disk, say
+    except (KeyboardInterrupt, Exception) as error:  # no command has begun: the help does not fit on a full disk, say
+        if _is_interrupt(error):
+            tell("interrupted")
+            _end(130)
         lines = explain(error)
         if not lines:
             raise
