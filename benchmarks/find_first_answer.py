@@ -20,7 +20,7 @@ from pathlib import Path
 
 from tempoloc_nb.core.settings import data_dir
 
-TARGETS = {"first_word_s": 1.0, "first_answer_s": 10.0}
+TARGETS = {"first_word_s": 1.0, "first_answer_s": 3.0}
 EVENTS = ("-e", "grasping the green cube", "-e", "releasing the green cube")
 OUTPUT = Path(__file__).parent / "results" / "find_first_answer.json"
 

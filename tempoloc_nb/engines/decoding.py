@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.optional import import_optional
-from .prefix_cache import Prefix, Prompts, SeparatePrompts, continuing, flash_kernel, pack
+from .prefix_cache import Prefix, Prompts, continuing, flash_kernel, pack, stack
 from .protocol import Request
 from ..models.constraints import Constraint
 from ..models.ask import Sampling
@@ -173,14 +173,14 @@ def _prefill(model: Any, batch: Sequence[Encoded], rows: Sequence[int], sampling
             raise TempolocError(f"the model cannot read its prompt: {first_line(error)}") from error
         name = "cache" if hasattr(output, "cache") else "past_key_values"
         cache = getattr(output, name)
-        prefixes.append(Prefix([(layer.keys[0], layer.values[0]) for layer in cache.layers], rows.count(i)))
+        prefixes.append(Prefix([(layer.keys, layer.values) for layer in cache.layers], rows.count(i)))
         logits.append(output.logits[0, -1])
         if sampling.repetition_penalty != 1:
             seen.append(torch.zeros_like(logits[-1], dtype=torch.bool).index_fill_(0, ids[0], True))
     places = torch.tensor([int(e.positions.max()) + 1 for e in batch], device=model.device)
     penalized = torch.stack(seen)[which] if seen else None
     kernel = flash_kernel(model)
-    prompts = SeparatePrompts(prefixes) if kernel is None else pack(prefixes, kernel)
+    prompts = stack(prefixes) if kernel is None else pack(prefixes, kernel)
     return _Rows(prompts, type(cache)(), name, torch.stack(logits)[which], places[which], penalized)
 
 # %% ../../nbs/35_engines/25_decoding.ipynb #71bf5076

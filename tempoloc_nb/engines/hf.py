@@ -131,7 +131,7 @@ class _Loaded:
         self, requests: Iterable[Request], sampling: Sampling
     ) -> Iterator[tuple[Request, Encoded | TempolocError]]:
         """Requests as tensors, in order, made by threads while the model works; a few batches at most wait."""
-        threads, ahead = (1, 4) if self.net.device.type == "cpu" else (8, 32)
+        threads, ahead = (2, 4) if self.net.device.type == "cpu" else (8, 32)
         with ThreadPoolExecutor(threads) as pool:
             waiting: list[tuple[Request, Future[Encoded | TempolocError]]] = []
             for request in requests:
@@ -161,7 +161,7 @@ def _room(net: Any, encoded: Encoded, sampling: Sampling) -> int:
     """Clips like this one to answer together: prompts, and answers copied as they grow, in half the free memory."""
     import torch
     if net.device.type == "cpu":
-        return 4
+        return 5  # a clip's crops, so that its answer is there before the next clip is looked at
     text = net.config.text_config
     size = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     token = 2 * text.num_hidden_layers * text.num_key_value_heads * size * net.dtype.itemsize  # bytes
@@ -176,11 +176,11 @@ class HFBackend(_Loaded):
     """Answers requests with transformers. See `protocol.Backend`.
 
     `model` is a folder or a hub name; `device` "cpu", "cuda" or "cuda:1" (a GPU where there is one); `dtype` float32
-    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 4 on a
+    on a CPU and bfloat16 on a GPU unless given. `batch` is the number of clips answered together; by default 5 on a
     CPU, and on a GPU up to 32, as memory allows; where it does not after all, they are asked in halves. `total_pixels`
     limits the pixels of a video as qwen-vl-utils does, beside the processor's own limits. `stock_positions` leaves
-    position ids to transformers. `light`: on a CPU, the light model answers where it does the same, and transformers is
-    not imported. Raises `TempolocError` for a model that cannot be loaded.
+    position ids to transformers. `light`: on a CPU, the light model answers where it does the same, and transformers
+    is not imported. Raises `TempolocError` for a model that cannot be loaded.
     """
 
     name = "hf"

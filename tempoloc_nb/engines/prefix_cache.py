@@ -11,8 +11,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..core.errors import TempolocError
@@ -24,17 +25,29 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Kernel', 'HEAD_SIZES', 'LARGEST', 'MEAN', 'Prefix', 'attend_to_prefixes', 'Prompts', 'SeparatePrompts', 'merge',
-           'PackedPrompts', 'pack', 'attention_errors', 'flash_kernel', 'continuing', 'attend_to_prompt',
+__all__ = ['Kernel', 'HEAD_SIZES', 'LARGEST', 'MEAN', 'Prefix', 'attend_to_prefixes', 'Prompts', 'SeparatePrompts', 'stack',
+           'merge', 'PackedPrompts', 'pack', 'attention_errors', 'flash_kernel', 'continuing', 'attend_to_prompt',
            'use_prefix_cache']
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #51522e63
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A prompt's keys and values in each layer, both (kv heads, L, size), and how many trials continue it."""
+    """Keys and values of P prompts of one length in each layer, (P, kv heads, L, size); `trials` continue each."""
 
     layers: list[tuple[torch.Tensor, torch.Tensor]]
     trials: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many prompts, and the tokens of each."""
+        keys, _ = self.layers[0]
+        return keys.shape[0], keys.shape[2]
+
+    def part(self, places: Sequence[int], trials: int) -> Prefix:
+        """Some of the prompts, which `trials` continue now."""
+        if len(places) == self.shape[0]:
+            return Prefix([*self.layers], trials)
+        return Prefix([(k[places], v[places]) for k, v in self.layers], trials)
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #77e90df3
 def attend_to_prefixes(
@@ -53,14 +66,15 @@ def attend_to_prefixes(
     out, row = torch.empty_like(queries), 0
     for prefix in prefixes:
         k, v = (x.float() for x in prefix.layers[layer])
-        here, length = slice(row, row + prefix.trials), k.shape[1]
-        folded = queries[here].transpose(0, 1).flatten(1, 2)  # (kv heads, trials × heads of each, size)
-        theirs = (folded @ k.transpose(-1, -2)).view(shared, prefix.trials, -1, length).transpose(0, 1)
+        (prompts, length), trials = prefix.shape, prefix.trials
+        here, each = slice(row, row + prompts * trials), (prompts, trials, shared, heads // shared, -1)
+        folded = queries[here].view(each).transpose(1, 2).flatten(2, 3)  # (P, kv heads, trials × heads of each, size)
+        theirs = (folded @ k.transpose(-1, -2)).view(prompts, shared, trials, -1, length).transpose(1, 2).flatten(0, 1)
         weights = torch.cat([theirs, own[here]], dim=-1).softmax(dim=-1)
-        read = weights[..., :length].transpose(0, 1).flatten(1, 2) @ v
-        out[here] = read.view(shared, prefix.trials, -1, size).transpose(0, 1)
+        read = weights[..., :length].view(each).transpose(1, 2).flatten(2, 3) @ v
+        out[here] = read.view(prompts, shared, trials, -1, size).transpose(1, 2).flatten(0, 1)
         out[here] += weights[..., length:] @ value[here].float()
-        row += prefix.trials
+        row = here.stop
     return out.view(rows, 1, heads, size).to(query.dtype)
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #4d2a14b6
@@ -82,14 +96,14 @@ class Prompts(Protocol):
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #e3ce797d
 @dataclass(slots=True)
 class SeparatePrompts:
-    """Prompts that are attended to one after another, in float32: `Prompts` for a CPU, and for float32 anywhere."""
+    """Prompts that are attended to one length after another, in float32: `Prompts` for a CPU, or float32 anywhere."""
 
     prefixes: list[Prefix]
 
     @property
     def trials(self) -> list[int]:
         """How many rows continue each prompt."""
-        return [prefix.trials for prefix in self.prefixes]
+        return [prefix.trials for prefix in self.prefixes for _ in range(prefix.shape[0])]
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int, scaling: float
@@ -99,7 +113,25 @@ class SeparatePrompts:
 
     def keep(self, trials: Sequence[int]) -> None:
         """Go on with so many rows of each prompt; a prompt without a row is let go."""
-        self.prefixes = [replace(p, trials=n) for p, n in zip(self.prefixes, trials, strict=True) if n]
+        left, kept = iter(trials), []
+        for prefix in self.prefixes:
+            here = list(islice(left, prefix.shape[0]))
+            going = (i for i, n in enumerate(here) if n)
+            kept += [prefix.part(list(places), n) for n, places in groupby(going, here.__getitem__)]
+        self.prefixes = kept
+
+
+def stack(prefixes: Sequence[Prefix]) -> SeparatePrompts:
+    """The prompts, neighbours of one length with as many trials side by side; layers are taken as they are joined."""
+    import torch
+    stacked = []
+    for (_, trials), neighbours in groupby(prefixes, lambda p: (p.shape[1], p.trials)):
+        alike, layers = list(neighbours), []
+        while alike[0].layers:
+            keys, values = zip(*(p.layers.pop(0) for p in alike), strict=True)
+            layers.append((torch.cat(keys), torch.cat(values)))
+        stacked.append(Prefix(layers, trials))
+    return SeparatePrompts(stacked)
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #00d9c83d
 def merge(
@@ -180,13 +212,13 @@ class PackedPrompts:
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #6324663f
 def pack(prefixes: Sequence[Prefix], kernel: Kernel) -> PackedPrompts:
-    """The prompts, one behind another. A layer is taken from `prefixes` as it is packed: none is there twice."""
+    """The prompts of `prefixes`, one in each, one behind another. A layer is taken from there as it is packed."""
     import torch
-    lengths, trials = [p.layers[0][0].shape[1] for p in prefixes], [p.trials for p in prefixes]
+    lengths, trials = [p.shape[1] for p in prefixes], [p.trials for p in prefixes]
     layers = []
     while prefixes[0].layers:
         taken = [p.layers.pop(0) for p in prefixes]
-        keys, values = (torch.cat([pair[i].transpose(0, 1) for pair in taken]) for i in (0, 1))
+        keys, values = (torch.cat([pair[i][0].transpose(0, 1) for pair in taken]) for i in (0, 1))
         layers.append((keys, values))
     return PackedPrompts(layers, lengths, trials, kernel)
 
@@ -201,7 +233,7 @@ def _random_prompts(
     def draw(*shape: int) -> torch.Tensor:
         return torch.randn(*shape, size, generator=dice)
 
-    prefixes = [Prefix([(draw(shared, n), draw(shared, n))], t) for n, t in zip(lengths, trials, strict=True)]
+    prefixes = [Prefix([(draw(1, shared, n), draw(1, shared, n))], t) for n, t in zip(lengths, trials, strict=True)]
     return prefixes, (draw(rows, each, 1), draw(rows, shared, answer), draw(rows, shared, answer))
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #d901374b
@@ -219,7 +251,7 @@ def _attend_to_copies(prefixes: Sequence[Prefix], given: Sequence[torch.Tensor])
     rows, continued = [], [p for p in prefixes for _ in range(p.trials)]
     for row, prefix in enumerate(continued):
         pairs = zip(prefix.layers[0], (key, value), strict=True)
-        k, v = (torch.cat([theirs, own[row]], dim=1)[None] for theirs, own in pairs)
+        k, v = (torch.cat([theirs[0], own[row]], dim=1)[None] for theirs, own in pairs)
         rows.append(torch.nn.functional.scaled_dot_product_attention(query[row, None], k, v, enable_gqa=True))
     return torch.cat(rows).transpose(1, 2)
 
@@ -275,13 +307,13 @@ def _checked(device: torch.device, dtype: torch.dtype, heads: tuple[int, int], s
     if fault is None:
         return kernel
     if multiprocessing.parent_process() is None or device.index in (None, 0):  # one copy of a model speaks for all
-        line = f"prompts are attended to one after another: flash-attention fails here ({fault})"
+        line = f"prompts are attended to one length after another: flash-attention fails here ({fault})"
         print(f"tempoloc: {line}", file=sys.stderr)
     return None
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #3931770b
 def flash_kernel(model: Any) -> Kernel | None:
-    """The kernel that attends to all prompts of a model at once; None where they are attended to one after another.
+    """The kernel that attends to all prompts of a model at once; None where they go one length after another.
 
     That is on a CPU, in float32, for heads of other sizes than `HEAD_SIZES`, and where the check of it fails.
     """

@@ -22,7 +22,7 @@ from tempoloc_nb.engines import decoding, prefix_cache
 from tempoloc_nb.engines.decoding import Encoded
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
-from tempoloc_nb.engines.prefix_cache import use_prefix_cache
+from tempoloc_nb.engines.prefix_cache import Prefix, use_prefix_cache
 from tempoloc_nb.engines.qwen import use_batched_vision_attention
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import Sampling
@@ -98,8 +98,26 @@ def test_a_prompt_is_kept_once_and_without_padding(folder: Path) -> None:
     assert isinstance(state.prompts, prefix_cache.SeparatePrompts)
     assert state.prompts.trials == [3, 2]
     for kept, prompt in zip(state.prompts.prefixes, prompts, strict=True):
-        assert {k.shape[1] for layer in kept.layers for k in layer} == {len(prompt.ids)}
+        assert {k.shape[2] for layer in kept.layers for k in layer} == {len(prompt.ids)}
     assert {layer.keys.shape[2] for layer in state.cache.layers} == {ANSWERS.shape[1]}
+
+
+def test_prompts_of_one_length_are_read_in_one_product_and_rows_end_one_by_one() -> None:
+    dice, trials, lengths = torch.Generator().manual_seed(1), [1, 1, 1, 2, 2, 1], [9, 9, 9, 9, 9, 7]
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, 8, generator=dice)
+
+    alone = [Prefix([(draw(1, 2, n), draw(1, 2, n))], t) for n, t in zip(lengths, trials, strict=True)]
+    one_by_one = prefix_cache.SeparatePrompts([replace(p, layers=[*p.layers]) for p in alone])
+    stacked = prefix_cache.stack(alone)
+    assert [p.shape for p in stacked.prefixes] == [(3, 9), (2, 9), (1, 7)]
+    for left in ([1, 1, 1, 2, 2, 1], [1, 0, 1, 1, 2, 1], [0, 1, 0, 1, 1], [1, 1]):
+        one_by_one.keep(left)
+        stacked.keep(left)
+        assert stacked.trials == one_by_one.trials == [n for n in left if n]
+        given = draw(sum(left), 6, 1), draw(sum(left), 2, 4), draw(sum(left), 2, 4), 0, 8**-0.5
+        assert (stacked.attend(*given) - one_by_one.attend(*given)).abs().max() < 1e-5
 
 
 def test_outside_it_the_model_is_transformers_own(folder: Path) -> None:
@@ -277,12 +295,12 @@ def test_a_kernel_that_computes_something_else_fails_the_check(kernel: Callable[
 
 
 def test_a_kernel_that_fails_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """Here torch has none: the answers come one prompt after another, and a line on stderr says why."""
+    """Here torch has none: the answers come one length after another, and a line on stderr says why."""
     prefix_cache._checked.cache_clear()
     for _ in range(2):
         assert prefix_cache._checked(torch.device("cpu"), torch.bfloat16, (4, 2), 32) is None
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("tempoloc: prompts are attended to one after another: flash-attention fails here (")
+    assert line.startswith("tempoloc: prompts are attended to one length after another: flash-attention fails here (")
     assert "_flash_attention_forward" in line
 
 
@@ -291,7 +309,7 @@ def test_the_prompts_given_to_a_pack_are_let_go() -> None:
     before = deepcopy(prefixes)
     packed = prefix_cache.pack(prefixes, flash)
     assert [p.layers for p in prefixes] == [[], []]
-    assert torch.equal(packed.layers[0][1], torch.cat([p.layers[0][1].transpose(0, 1) for p in before]))
+    assert torch.equal(packed.layers[0][1], torch.cat([p.layers[0][1][0].transpose(0, 1) for p in before]))
 
 
 def test_settings_name_the_way_where_it_changes_answers(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
