@@ -71,7 +71,7 @@ def test_what_the_example_prints_can_be_pasted(shell: Shell) -> None:
     place.mkdir()
     (shell.folder / "try it").rename(place / "try it")
     for line in lines:
-        replace(shell, folder=place).paste(line.replace(" -o found.json", " --trials 1 -o found.json"))
+        replace(shell, folder=place).paste(line.replace(" -o found.json", " --trials 2 -o found.json"))
     assert (place / "boundaries.csv").is_file()
 
 

@@ -29,6 +29,7 @@ from ..inference.cuts import By, check_by, find_cuts
 from ..inference.find import find_boundaries
 from ..inference.found import Found, Say, event_labels, is_text, silent
 from ..inference.names import NAME_PROMPT, NameOptions, name_cuts
+from ..inference.requests import asked_model
 from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
@@ -257,18 +258,25 @@ class Inquiry:
 
         `told` says which of the labels start a skill.
         """
+        self._check_looks()
         clips = clips_of(self.recordings, labels)
         each = find_boundaries(clips, self.ask, self.engine, say=say, **how)
         return self._moved(self._bounded(clips, each, say, how.get("window")) if control else each, told, say)
 
     def events(self, options: LogOptions, *, say: Say = silent, **how: Any) -> Iterator[Found]:
         """What `find_events` finds, moved to the signals within `_LOG_REACH` s."""
+        self._check_looks()
         each = find_events(clips_of(self.recordings, ()), self.ask, self.engine, options, say=say, **how)
         return self._moved(each, None, say, _LOG_REACH)
 
     def names(self, cuts: Iterator[Found], options: NameOptions, **how: Any) -> Iterator[Found]:
         """What `name_cuts` makes of the cuts of these recordings."""
         return name_cuts(clips_of(self.recordings, ()), cuts, self.ask, self.engine, options, **how)
+
+    def _check_looks(self) -> None:
+        title, _, trained = asked_model(self.ask, self.engine)
+        if trained is not None:
+            trained.check_looks(title, self.ask)
 
     def _bounded(self, clips: Clips, each: Iterator[Found], say: Say, window: float | None) -> Iterator[Found]:
         controls = control_questions(clips, self.ask, self.engine, window=window, say=say)

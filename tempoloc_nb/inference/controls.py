@@ -201,7 +201,7 @@ def control_questions(
     clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, count: int = 3, window: float | None = None,
     say: Say = silent,
 ) -> Controls:
-    """Ask a model what it cannot know about `count` of some clips; without chance, one answer each.
+    """Ask a model what it cannot know about `count` of some clips; without chance, one answer each, or one a crop.
 
     They are the first of those that ask for the same events, the ones that most clips ask for. Raises `TempolocError`
     where none of their videos can be asked about.
@@ -211,7 +211,8 @@ def control_questions(
     labels = Counter(asked.values()).most_common(1)[0][0]
     some = {clip: footage[clip] for clip in [c for c in asked if asked[c] == labels][:count]}
     few = clips.only(some)
-    greedy = replace(ask, trials=1, sampling=replace(ask.sampling, temperature=0.0))
+    trials = ask.trials if ask.crops else 1  # where crops differ, a model may know what it cannot read
+    greedy = replace(ask, trials=trials, sampling=replace(ask.sampling, temperature=0.0))
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model
     with tempfile.TemporaryDirectory(prefix="tempoloc-controls-") as folder:
         rows = list[Control]()

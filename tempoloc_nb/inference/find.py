@@ -27,7 +27,8 @@ from .windows import Windowed, join_windows, window_gaps
 from ..models.ask import AskConfig, load_prompt
 from ..models.registry import Calibration
 from ..scoring.answers import Answer, Status, answer_from_log, parse_answer
-from ..scoring.logs import EventLog, LoggedEvent, look_up, name_key, read_log, settled
+from ..scoring.logs import LOG_VERBS, EventLog, LoggedEvent, look_up, name_key, read_log, settled, things_of
+from ..scoring.phrases import words_of
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import VideoInfo
 from ..video.windows import Window, check_window
@@ -74,6 +75,9 @@ class _Listed(Windowed):
         texts, fps = tuple(text for a in read for text in a.texts), read[0].fps
         alone = (read[0].events, (), (*read[0].lines, *self._twice(read[0])))
         events, gaps, lines = alone if len(answers) == 1 else join_answers(answers, self.labels, info.duration)
+        if any(a.told is not None and a.told.usable for a in read):
+            events, unknown = _known(events, self.trained.things if self.trained else ())
+            lines = (*(f"{self.model} {line}" for line in unknown), *lines)
         warnings, trained = (*unlike(self, video, shown), *lines), str(self.trained or "")
         form = asked_form(parts[0][0]) if len(answers) == 1 else None
         return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps, form)
@@ -130,6 +134,19 @@ def _event(event: CombinedEvent, statuses: Sequence[Status], measured: Calibrati
         return FoundEvent(event.label, event.boundary, "ok")
     sure = measured.confidence(event.confidence) if measured else event.confidence
     return FoundEvent(event.label, event.boundary, "ok", sure, event.spread_s)
+
+
+def _known(events: Sequence[FoundEvent], things: Sequence[str]) -> tuple[tuple[FoundEvent, ...], list[str]]:
+    """Events looked up in a log, and lines: one is absent only if the model has words for it, `things` where given."""
+    keys, known, lines = {words_of(thing) for thing in things}, list[FoundEvent](), list[str]()
+    for event in events:
+        if event.status == "absent" and things and not keys.issuperset(things_of(event.label)):
+            event = FoundEvent(event.label, None, "missing")
+            lines.append(f"has no word for the object of {event.label!r}: it knows {', '.join(things)}")
+        elif event.status == "missing":
+            lines.append(f"does not tell of {event.label!r}: its logs tell of {', '.join(LOG_VERBS.values())}")
+        known.append(event)
+    return tuple(known), lines
 
 
 def _other(event: FoundEvent, index: int, answers: Sequence[Answer]) -> str:

@@ -110,7 +110,7 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0, least: float = 0.0
     An event stands where at least half of all trials have one of its name within `span` s, at their median; its
     `agreement` is the share of trials that have it. Where fewer than half of the logs can be used, the combined log has
     nothing and the most frequent status of the others; `faults` name what is wrong with those that cannot be used. It
-    has nothing either where their `log_agreement` is below `least`: then nobody knows what happens.
+    has nothing either where their `log_agreement` is below `least`, or one alone can be used: then nobody knows.
     """
     good = [log for log in logs if log.usable]
     bad = [log for log in logs if not log.usable]
@@ -118,7 +118,8 @@ def combine_logs(logs: Sequence[EventLog], span: float = 1.0, least: float = 0.0
     if not good or 2 * len(good) < len(logs):
         reasons = Counter(log.status for log in bad).most_common(1)
         return EventLog(status=reasons[0][0] if reasons else "missing", faults=faults)
-    if (alike := log_agreement(good)) < least:
+    alike = log_agreement(good) if len(good) > 1 else 0.0
+    if alike < least:
         why = f"its logs have too little in common (alike: {alike:.0%}, needed: {least:.0%})"
         return EventLog(status="missing", faults=(f"{why}, as about videos that are unlike its training",))
     events, moments = ([log.events for log in good], [log.moments for log in good])

@@ -19,7 +19,7 @@ from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_toml
 from ..core.settings import data_dir
-from .ask import AskConfig
+from .ask import AskConfig, load_prompt
 from ..video.files import VideoInfo
 from ..video.stamp import Stamps
 
@@ -92,7 +92,7 @@ class Training:
     `side` (pixels) is that of its pictures, `darkest` (0 to 255) the mean of its darkest clips. `caution` is a sentence
     about what its answers do not show, `calibration` what their agreement is worth, where that was measured. `logs`: it
     was trained to list all events of a video itself, and where those of several trials are less `alike` than this (0 to
-    1), it does not know what happens.
+    1), it does not know what happens; `things` are the names that it has for objects.
     """
 
     __pydantic_config__: ClassVar = STRICT
@@ -105,6 +105,7 @@ class Training:
     calibration: Calibration | None = None
     logs: bool = False
     alike: _Share = 0.0
+    things: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.on}; clips of at most {self.longest_s:g} s"
@@ -125,6 +126,15 @@ class Training:
                 f"{model} was not trained to write logs of events: choose a larger model, such as"
                 " --model nvidia/Cosmos-Reason1-7B, or name the events with tempoloc find -e EVENT,"
                 " or ask no model: --by motion"
+            )
+
+    def check_looks(self, model: str, ask: AskConfig) -> None:
+        """Raise `TempolocError` if answers to `ask` would not show whether `model` can read a video at all."""
+        several = ask.trials > 1 and (ask.crops or ask.sampling.temperature > 0)
+        if self.alike and not (several and load_prompt(ask.prompt).log):
+            raise TempolocError(
+                f"whether {model} can read a video shows only where several of its logs agree: ask for two trials or"
+                " more, and leave prompt, crops and temperature as they are"
             )
 
     def is_other(self, video: VideoInfo) -> bool:

@@ -110,6 +110,14 @@ def _read_found(path: Path) -> list[Found]:
     return results
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #e082ec61
+def _as_found(event: CombinedEvent, found: FoundEvent) -> CombinedEvent:
+    """An event over the trials with what was found: what nobody could tell is not absent, though each trial says so."""
+    if found.boundary is None and found.status != "absent":
+        return CombinedEvent(event.label, None, None, None, 0.0, event.given)
+    sure = event.confidence if found.confidence is None else found.confidence
+    return replace(event, confidence=sure, absent=found.status == "absent")
+
+
 def _answers_of(found: Found, clip: Clip) -> Answers:
     """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own.
 
@@ -117,14 +125,14 @@ def _answers_of(found: Found, clip: Clip) -> Answers:
     """
     if found.logged or not found.events or found.form is None:
         agreed = ((e, 0.0 if e.confidence is None else e.confidence) for e in found.held)
-        own = tuple(CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1) for e, sure in agreed)
+        own = tuple(
+            CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1, e.status == "absent") for e, sure in agreed
+        )
         combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own)
         return Answers(combined, (), found.events, found.gaps)
     read = [parse_answer(text, clip.labels, found.duration, form=found.form) for text in found.texts]
-    events = tuple(
-        replace(e, confidence=e.confidence if own.confidence is None else own.confidence)
-        for e, own in zip(combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0)), found.events, strict=True)
-    )
+    each = zip(combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0)), found.events, strict=True)
+    events = tuple(_as_found(e, own) for e, own in each)
     combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(read), events)
     trials = (
         Trial(number, text, tuple(e.status for e in answer.events),

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -26,8 +27,8 @@ Outcome = Literal["succeeded", "missed", "dropped", "unknown"]
 _LogStatus = Literal["ok", "duplicate", "reversed", "out_of_range", "malformed", "missing"]
 
 # %% auto #0
-__all__ = ['Outcome', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'settled', 'EventLog', 'write_lines', 'log_text',
-           'read_log', 'match_logs', 'log_of', 'true_log', 'read_true_logs', 'look_up']
+__all__ = ['Outcome', 'LOG_VERBS', 'LoggedEvent', 'numbered', 'name_key', 'things_of', 'settled', 'EventLog', 'write_lines',
+           'log_text', 'read_log', 'match_logs', 'log_of', 'true_log', 'read_true_logs', 'look_up']
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #34c51abd
 _NUMBERS = (
@@ -111,6 +112,12 @@ def _about(label: str) -> tuple[str, tuple[str, ...]]:
     verb, *rest = name_key(label) or ("",)
     end = next((i for i, word in enumerate(rest) if word in _PLACES), len(rest))
     return verb, tuple(rest[:end])
+
+
+def things_of(label: str) -> list[tuple[str, ...]]:
+    """The words of each object that an event names, as `name_key` has them: the nut, and the peg that it goes onto."""
+    words = groupby(name_key(_parted(label)[0])[1:], lambda word: word in _PLACES or word == "with")
+    return [tuple(thing) for between, thing in words if not between]
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #2456a210
 def _outcomes(events: Sequence[LoggedEvent]) -> Iterator[Outcome]:

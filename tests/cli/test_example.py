@@ -25,7 +25,7 @@ def test_a_program_reads_what_was_written_and_nothing_is_overwritten(run: Run, t
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert "is there already: give the name of a new folder, or --force" in err
     assert (tmp_path / "example" / "clips.jsonl").stat().st_mtime_ns == before
-    asked = ("-e", "grasping the green cube", "--trials", "1")
+    asked = ("-e", "grasping the green cube", "--trials", "2")
     status, out, err = run("find", tmp_path / "example", *asked)
     assert (status, out, err.count("\n")) == (1, "", 1)
     assert f"holds the LeRobot dataset {tmp_path / 'example' / 'my_dataset'}, " in err

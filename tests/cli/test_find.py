@@ -68,7 +68,7 @@ def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path, mo
 def test_a_folder_works_as_a_video_does(run: Run, video: Path, tmp_path: Path) -> None:
     """A file that is no video is a line on stderr and status 1; the other is answered."""
     (tmp_path / "torn.mp4").write_bytes(video.read_bytes()[:3000])
-    code, out, err = run("find", tmp_path, *EVENTS, "--trials", 1, "--json", "-o", tmp_path / "b.json")
+    code, out, err = run("find", tmp_path, *EVENTS, "--trials", 2, "--json", "-o", tmp_path / "b.json")
     assert code == 1
     assert all(line.startswith("tempoloc: ") for line in err.splitlines())
     assert len([line for line in err.splitlines() if "torn.mp4" in line]) == 1
@@ -85,7 +85,7 @@ def test_a_file_of_demonstrations_goes_in_and_back(run: Run, video: Path, tmp_pa
     """What is taken is told on stderr; the file's signals are the boundaries at its own control rate."""
     path = image_file(tmp_path / "demos.hdf5", [list(read(video, fps=20).images)] * 2)
     signals = ("--signal", "grasp_1", "--signal", "release_1")
-    code, out, err = run("find", path, *EVENTS, "--trials", 1, "--json", "--write", *signals, "-o", tmp_path / "b.csv")
+    code, out, err = run("find", path, *EVENTS, "--trials", 2, "--json", "--write", *signals, "-o", tmp_path / "b.csv")
     assert code == 0
     told = [line.removeprefix("tempoloc: ") for line in err.splitlines()]
     assert told[0].startswith("demos.hdf5: 2 of 2 demonstrations, 20 frames a second, camera agentview_image; not")
@@ -114,7 +114,7 @@ def test_a_dataset_goes_in_and_each_answer_comes_at_once(
     answer, seen = hf._answer, list[int]()
     monkeypatch.setattr(hf, "_answer", lambda *a: (seen.append(len(shown)), answer(*a))[1])
     chosen = ("--episode", 0, "--episode", 2, "--camera", "front")
-    code, _, err = run("find", root, *EVENTS, "--trials", 1, "--batch", 1, *chosen)
+    code, _, err = run("find", root, *EVENTS, "--trials", 2, "--batch", 2, *chosen)
     assert code == 0, err
     assert [text.partition(" ")[0] for text in shown] == ["set/episode_000000", "set/episode_000002"]
     assert seen == [0, 1]
@@ -331,12 +331,12 @@ def test_fusing_moves_each_event_to_the_gripper_of_the_file(run: Run, tmp_path: 
         actions = np.full((len(images), 7), -1.0)
         actions[closed:opened, -1] = actions[again:, -1] = 1.0
         file["data/demo_0/actions"][:] = actions
-    code, out, err = run("find", path, *EVENTS, "--trials", 1, "--fuse", "--json")
+    code, out, err = run("find", path, *EVENTS, "--trials", 2, "--fuse", "--json")
     assert (code, "the gripper moved 3 of 3 events" in err) == (0, True)
     (found,) = json.loads(out)
     assert found["model"] == "tempoloc-tiny/fused"
     assert [e["boundary"] for e in found["events"]] == pytest.approx([closed / 20, opened / 20, again / 20], abs=0.051)
-    again_found = tempoloc_nb.localize(path, EVENTS[1::2], trials=1, fuse=True)
+    again_found = tempoloc_nb.localize(path, EVENTS[1::2], trials=2, fuse=True)
     assert [e["boundary"] for e in found["events"]] == pytest.approx(again_found[0].boundaries, abs=1e-3)
 
 

@@ -95,7 +95,7 @@ def test_the_way_of_own_videos(tmp_path: Path) -> None:
     commands(
         tmp_path,
         "overlay -i videos -o stamped --workers 2",
-        "find videos/a.mp4 -e reaching --trials 1 -o found.json",
+        "find videos/a.mp4 -e reaching --trials 2 -o found.json",
         "localize --model constant --benchmark clips.jsonl -o p.jsonl",
         "consensus p.jsonl --benchmark clips.jsonl -o c.jsonl",
         "evaluate p.jsonl --benchmark clips.jsonl --resamples 5 --workers 2",

@@ -263,7 +263,7 @@ def test_localize_takes_a_file_of_demonstrations(tmp_path: Path) -> None:
     clip = sim.of_task("stack-three")[0]
     frames = read(clip.video_path(sim.root), fps=20).images
     path = image_file(tmp_path / "demos.hdf5", [list(frames)] * 2)
-    (found,) = localize(path, clip.labels, episode=1, trials=1)
+    (found,) = localize(path, clip.labels, episode=1, trials=2)
     assert (found.name, found.episode, found.path) == ("demos.hdf5/demo_1", "demo_1", path)
     assert all(abs(b - t) < 0.5 for b, t in zip(found.boundaries, clip.boundaries, strict=True))
     assert found.clip.clip == "own/demo_1"

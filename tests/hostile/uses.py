@@ -132,7 +132,7 @@ USES: tuple[Use, ...] = (
     use("overlay -i v/a.mp4 -o out --workers 1 --model tempoloc-tiny --stamps pair", "v", "v/a.mp4", weight=1),
     use("study --plan --profile quick", "project",
         "project/settings.ini project/nbs/studies/04_zero_shot.ipynb project/nbs/studies/01_published_results.ipynb"
-        " project/data/models.toml project/data/benchmarks/recipe/manifest.jsonl", env=SETTINGS),
+        " project/data/models.toml project/data/benchmarks/recipe/manifest.jsonl.xz", env=SETTINGS),
     use(("experiment", "sft", "--model", "nowhere", *SCORE, "-o", "runs"), "m project",
         f"project/data/experiments.toml project/data/models.toml {MANIFEST}", env=SETTINGS),
     use(("dataset", "build", "--manifest", MANIFEST, "-o", "out", "--split", HALVES, "--prompt", "prompts/mine"),

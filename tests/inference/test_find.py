@@ -18,7 +18,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import Request, Response
-from tempoloc_nb.formats.recordings import _video_files, clips_of, localize
+from tempoloc_nb.formats.recordings import _video_files, clips_of, localize, segment
 from tempoloc_nb.inference.find import find_boundaries
 from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.models.ask import AskConfig, Sampling
@@ -95,11 +95,31 @@ def test_a_listed_models_confidence_is_calibrated() -> None:
     listed = get_model("tempoloc-tiny").trained
     assert listed is not None
     assert listed.calibration is not None
-    found = localize(VIDEO, EVENTS, engine=Says(said, model="tempoloc-tiny"), trials=3)
+    asked = {"prompt": "log", "crops": True}
+    found = localize(VIDEO, EVENTS, engine=Says(said, model="tempoloc-tiny"), trials=3, **asked)
     assert found.confidence == pytest.approx(tuple(map(listed.calibration.confidence, (2 / 3, 1.0))))
     assert found.confidence != pytest.approx((2 / 3, 1.0), abs=0.002)  # agreement is something else
-    one = localize(VIDEO, EVENTS, engine=Says(said[:1], model="tempoloc-tiny"), trials=1)
-    assert one.confidence == (None, None)
+
+
+@pytest.mark.parametrize("how", [{"trials": 1}, {"crops": False}, {"prompt": "card"}, {"crops": False, "trials": 9}])
+def test_a_model_that_cannot_read_every_video_is_asked_so_that_this_shows(how: dict[str, Any]) -> None:
+    """One log, or several that are one by construction, cannot differ: their times would be sure of anything."""
+    with pytest.raises(TempolocError, match="where several of its logs agree: ask for two trials"):
+        localize(VIDEO, EVENTS, **how)
+
+
+def test_a_log_alone_is_refused_too() -> None:
+    with pytest.raises(TempolocError, match="where several of its logs agree: ask for two trials"):
+        segment(VIDEO, trials=1)
+
+
+def test_nothing_is_absent_for_which_a_model_has_no_word() -> None:
+    asked = ["grasping the red block", "grasping the purple cube", "lifting the can", "grasping the yellow cube"]
+    found = localize(VIDEO, asked, trials=2)
+    assert [e.status for e in found.events] == ["missing", "missing", "missing", "absent"]
+    told = "\n".join(found.warnings)
+    assert "has no word for the object of 'grasping the red block': it knows red cube" in told
+    assert "does not tell of 'lifting the can': its logs tell of grasping" in told
 
 
 def test_one_trial_has_no_confidence() -> None:
@@ -310,5 +330,5 @@ def test_a_folder_stands_for_its_videos_and_each_counts_once(tmp_path: Path) -> 
 
 def test_the_small_model_answers(tmp_path: Path) -> None:
     """The front door as a newcomer opens it: no option, the shipped model."""
-    found = localize(VIDEO, CLIP.labels, trials=1)
+    found = localize(VIDEO, CLIP.labels, trials=2)
     assert all(b is not None and abs(b - t) < 0.5 for b, t in zip(found.boundaries, CLIP.boundaries, strict=True))

@@ -69,6 +69,17 @@ def test_the_confidence_is_the_one_that_was_found(tmp_path: Path) -> None:
     assert desk.answer({"op": "clip", "index": 0})["model"]["events"][0]["confidence"] == 0.28
 
 
+def test_what_nobody_could_tell_is_not_proposed_as_absent(tmp_path: Path) -> None:
+    """Each log alone may lack an event; where the logs have nothing in common, that says nothing of it."""
+    one, log = found(video(tmp_path / "a.mp4")), "<think>\n0.50 grasping the can\n3.90 end\n</think>"
+    events = (FoundEvent("grasping the nut", None, "missing"), FoundEvent("pushing the nut", None, "absent"))
+    write_found([replace(one, events=events, texts=(log, log), form="log")], tmp_path / "found.json")
+    shown = Desk(open_review(tmp_path / "found.json")).answer({"op": "clip", "index": 0})
+    assert (shown["absent"], shown["missing"]) == ([False, True], ["grasping the nut"])
+    assert [e["absent"] for e in shown["model"]["events"]] == [False, True]
+    assert shown["confidence"] == 0.0
+
+
 def test_texts_are_read_in_the_form_in_which_they_were_asked_for(tmp_path: Path) -> None:
     """A log is looked up; what answers say of parts has times of parts, which are nobody's here."""
     one, again = found(video(tmp_path / "a.mp4")), "grasping for the second time"

@@ -229,6 +229,7 @@ export class App {
     const time = this.draft.time(i, part);
     if (this.player.loop) this.player.repeat(null);
     if (seeks && time != null) this.player.halt(time);
+    this.chosen = this.player.frame;
     if (other) this.redraw();
   }
 
@@ -237,6 +238,7 @@ export class App {
     this.select(i, false);
     const before = this.draft.events.slice(0, i + 1).findLast((e) => e.boundary != null && !e.absent);
     this.player.halt(this.draft.events[i]?.boundary ?? before?.boundary ?? 0);
+    this.chosen = this.player.frame;
   }
 
   /** Put boundary `i`, or the own start or end of its span (`part`), at `time` (s); null where no frame is shown yet. */
@@ -290,6 +292,7 @@ export class App {
     if (!this.draft.events[i]) return;
     this.draft.part = false;
     this.draft.change(i, { absent: !this.draft.events[i].absent });
+    this.chosen = this.player.frame;
     this.redraw();
   }
 
@@ -304,7 +307,9 @@ export class App {
       return this.select(i);
     }
     // Where the picture is the boundary's own, nothing moves: a proposal may lie between two frames.
-    const moves = time != null && !e.absent && (playing || !player.stands(e.boundary));
+    // An absent event stays so, unless a person has gone to another frame since it was chosen.
+    const there = e.absent ? player.frame === this.chosen : player.stands(e.boundary);
+    const moves = time != null && (playing || !there);
     if (!moves && !e.absent && e.boundary == null) return this.say("No frame is shown: type a time, or press X", "wrong");
     this.quiet();
     draft.mark();

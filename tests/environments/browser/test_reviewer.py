@@ -826,6 +826,16 @@ def test_a_clip_opens_at_its_doubtful_event_and_s_visits_those_below_a_confidenc
             break
         page.wait_for_timeout(100)
     assert saved(folder)["tidy/b"].absent == LABELS[:1]
+    open_clip(page, "b")
+    seen(page, 0)
+    page.keyboard.press(">")
+    seen(page, 10)
+    page.keyboard.press("s")  # but where a person went to its frame, it is there
+    for _ in range(50):
+        if not saved(folder)["tidy/b"].absent:
+            break
+        page.wait_for_timeout(100)
+    assert saved(folder)["tidy/b"].boundaries[0] == TIMES[10]
 
 
 def test_undo_goes_back_through_the_clips(server: ReviewServer, folder: Path, new_page: NewPage) -> None:
