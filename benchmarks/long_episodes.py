@@ -4,7 +4,7 @@
     python benchmarks/long_episodes.py CLIPS --model MODEL [--minutes 1 3 10 30] [-o RESULT.json]
 
 A recording of so many minutes is whole clips one after the other, in an order drawn from `--seed`, each as often as any
-other. `alone` is each clip by itself. A log of each is asked for as `tempoloc segment` asks, without chance, in windows
+other. `alone` is each clip by itself. Logs of each are asked for as `tempoloc segment` asks, without chance, in windows
 of `--window` seconds. Events count as found within 0.25 s and 0.5 s of a true one of the same name, one to one; cuts
 are the same whatever the name. Each length runs in a process of its own, whose peak resident memory is given.
 """
@@ -92,7 +92,7 @@ def counts(found: Found, truth: Sequence[LoggedEvent]) -> dict[str, float]:
 
 def measure(recordings: Sequence[Recording], given: argparse.Namespace) -> dict[str, Any]:
     """Logs of some recordings, scored together."""
-    options = {"trials": 1, "prompt": LOG_PROMPT, "temperature": 0.0, "max_new_tokens": given.tokens}
+    options = {"trials": given.trials, "prompt": LOG_PROMPT, "temperature": 0.0, "max_new_tokens": given.tokens}
     ask, engine = ask_config(given.model, **options), EngineConfig(given.backend)
     by_video, began = {r.video: r for r in recordings}, time.monotonic()
     each = find_events(clips_of(list(by_video), ()), ask, engine, LogOptions(window=given.window))
@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, nargs="*", default=[1, 3, 10, 30])
     parser.add_argument("--window", type=float, default=24.0)
     parser.add_argument("--tokens", type=int, default=1500)
+    parser.add_argument("--trials", type=int, default=5, help="logs of each window; tempoloc-tiny needs two or more")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("-o", "--output", type=Path)
     given = parser.parse_args()
