@@ -89,6 +89,11 @@ class GripperFile:
         return _read(self.signals or benchmark.root / "signals.npz", benchmark.clips, reading)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #b1000006
+def _fits(item: Any, steps: int) -> bool:
+    """Whether an array has numbers for each of `steps`, and perhaps for what was seen after the last."""
+    return item.dtype.kind in "fiub" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1
+
+
 def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
     """The columns of the arrays of numbers in a group, below which poses for a generator are left out."""
     found: list[Column] = []
@@ -102,12 +107,35 @@ def _columns_in(group: Any, path: str, steps: int) -> list[Column]:
             continue
         if hasattr(item, "keys"):
             found += _columns_in(item, where, steps) if name != "datagen_info" else []
-        elif item.dtype.kind in "fiub" and item.ndim in (1, 2) and steps <= item.shape[0] <= steps + 1:
+        elif _fits(item, steps):
             width = item.shape[1] if item.ndim == 2 else 1
             found += [Column(where, i, alone=width == 1) for i in range(width if width <= WIDEST else 0)]
     return found
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #862df9b2
+def _check_lengths(demo: Any, names: Sequence[str]) -> None:
+    """Raise `TempolocError` if what is called a gripper, or is named, has numbers, but not one row for each step."""
+    steps, named = steps_of(demo), {part.strip() for n in names for part in re.split(r"=|,|\[[^\]]*\]", n)}
+    for where, item in _arrays(observations_of(demo), "obs"):
+        wanted = {where, where.rpartition("/")[2]} & named if names else is_opening(Column(where))
+        numbers = item.dtype.kind in "fiub" and item.ndim and item.size <= WIDEST * item.shape[0]  # no picture
+        if wanted and numbers and not _fits(item, steps):
+            shape = f"the shape {item.shape}" if item.ndim > 2 else f"{item.shape[0]} rows"
+            way = "correct the file, or name another gripper with --gripper"
+            raise TempolocError(f"{where_of(demo)}: {where} has {shape} for {steps} actions: {way}")
+
+
+def _arrays(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """The arrays in a group that can be opened, below which poses for a generator are left out, by their paths."""
+    for name in group:
+        with suppress(KeyError, OSError, RuntimeError):
+            item = group[name]
+            if hasattr(item, "dtype"):
+                yield f"{path}/{name}", item
+            elif name != "datagen_info" and hasattr(item, "keys"):
+                yield from _arrays(item, f"{path}/{name}")
+
+
 def _demo_columns(demo: Any) -> list[Column]:
     """The columns of a demonstration: its observations', then the others'."""
     steps = steps_of(demo)
@@ -180,26 +208,41 @@ def _joint_turn(demo: Any, joint: Floats, command: Column | None) -> int:
         a, b = joint[lag:], values[: len(values) - lag]
         if np.ptp(a) > 0 and np.ptp(b) > 0:
             likeness.append(float(np.corrcoef(a, b)[0, 1]))
-    most = max(likeness, key=abs)
-    return _command_turn(demo, values) * (int(np.sign(most)) if abs(most) >= 0.5 else 0)
+    most, enough = max(likeness, key=abs), 0.5 if _is_switch(values) else 0.9  # a joint may go along with fingers
+    return _command_turn(demo, values) * (int(np.sign(most)) if abs(most) >= enough else 0)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #f04e6ef0
-def _grippers(demo: Any, columns: Sequence[Column], names: Sequence[str], where: str) -> tuple[Gripper, ...]:
-    """The grippers of a demonstration, each with its own command; raises `TempolocError` if nothing says which."""
+def _grippers(demos: Sequence[Any], names: Sequence[str], where: str) -> tuple[Gripper, ...]:
+    """The grippers of demonstrations, each with its own command; raises `TempolocError` if nothing says which."""
+    for demo in demos:
+        _check_lengths(demo, names)
+    columns = _demo_columns(demos[0])
     picked = pick_grippers(columns, names, where)
-    if not picked:
-        command = _own_command(demo, "", columns)
-        if command is None or not (command.place == 6 or _is_switch(_read_columns(demo, [command])[command])):
-            raise TempolocError(f"{where}: nothing says which of its numbers is the gripper: {WAY}")
-        return (Gripper("", (), (command,)),)
-    own = [None if g.action else _own_command(demo, g.arm, columns) for g in picked]
-    return tuple(replace(g, action=(command,)) if command else g for g, command in zip(picked, own, strict=True))
+    own = [None if g.action else _own_command(demos[0], g.arm, columns) for g in picked or (Gripper(""),)]
+    switches = [c if c and all(_is_switch(_read_columns(demo, [c])[c]) for demo in demos) else None for c in own]
+    if not picked and switches == [None]:
+        odd = f" ({own[0]}, the last, does not rest at two levels, as a gripper's command does)" if own[0] else ""
+        raise TempolocError(f"{where}: nothing says which of its numbers is the gripper: {WAY}{odd}")
+    pairs = zip(picked or (Gripper(""),), switches, strict=True)
+    return tuple(replace(g, action=(command,)) if command else g for g, command in pairs)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #f902d8d1
+_ENDS = ((-1, 1), (0, 1), (0, 255), (0, 100), (0, 1000))  # of what grippers are told
+
+
 def _is_switch(command: Floats) -> bool:
-    """Whether a command (T,) is nearly always at one of two ends, as a gripper's is; a joint's is not."""
-    away, switch = np.minimum(command - command.min(), command.max() - command), 0.8
-    return bool(np.mean(away <= (1 - switch) * np.ptp(command)) >= switch)
+    """Whether a command (T,) is nearly always, and long, at one of two ends, as a gripper's is; a joint's is not.
+
+    Where it takes other values between, its ends are those of a gripper's usual range.
+    """
+    low, high = float(command.min()), float(command.max())
+    away, switch = np.minimum(command - low, high - command), 0.8
+    rests = away <= (1 - switch) * (high - low)
+    sides = (command > (low + high) / 2)[rests]
+    turns = int(np.count_nonzero(sides[1:] != sides[:-1]))
+    usual = any(max(abs(low - a), abs(high - b)) <= 0.05 * (b - a) for a, b in _ENDS)
+    long = bool(np.mean(rests) >= switch) and turns <= max(2, len(command) // 5)
+    return long and (usual or len(np.unique(command)) <= 2)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #a98616fe
 def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
@@ -253,12 +296,18 @@ def _demo_openings(demos: Sequence[Any], how: Reading) -> tuple[tuple[str, ...],
     which way they go, and for a demonstration without them.
     """
     file = Path(demos[0].file.filename).name
-    grippers = _grippers(demos[0], _demo_columns(demos[0]), how.gripper, file)
+    grippers = _grippers(demos, how.gripper, file)
     columns = dict.fromkeys(c for g in grippers for c in g.columns)
 
     def turn_of(one: Chosen) -> tuple[int, str]:
         by_command = _turn(demos, one) or (0 if one.idle else _turn(_neighbours(demos[0]), one))
-        turn = by_command or name_turn(one.columns)
+        by_name = name_turn(one.columns)
+        if by_command * by_name < 0:
+            if not how.gripper:
+                what = f"the name of {one} says that larger is more {'open' if by_name > 0 else 'closed'}"
+                raise TempolocError(f"{file}: {what}, and its command the contrary: {WAY}")
+            by_command = 0
+        turn = by_command or by_name
         linkage = len(one.columns) > 2  # of a hand or a Robotiq, whose joints mostly grow as it closes
         if not (turn or how.gripper or one.idle or how.inverted) and (linkage or _contradicts(demos, one)):
             raise TempolocError(f"{file}: nothing says whether {one} is larger when the gripper is more open: {WAY}")

@@ -284,11 +284,25 @@ def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> 
     return size <= _IDLE * most
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000014
+_OPEN_NAMES = re.compile("open|aperture|width|spread")
+_CLOSED_NAMES = re.compile("clos|shut|clamp|clench|squeez|grasped|curl|flexion")
+_NOT = {"not", "un", "non", "inv", "inverse", "inverted"}  # turns what the name says
+
+
 def name_turn(columns: Iterable[Column]) -> int:
-    """1 where the columns' names say open, −1 where they say closed; 0 where they say neither, or both."""
-    words = {word for c in columns for word in words_of(c.name or c.group)}
-    opened = bool(words & {"open", "opening", "openness", "aperture", "width"})
-    return opened - bool(words & {"close", "closed", "closing"})
+    """1 where the columns' names say open, −1 where they say closed; 0 where they say neither, or both.
+
+    A name that says neither leaves it to its group's: `gripper_closedness` with the one number `value`.
+    """
+    turns = {_text_turn(c.name) or _text_turn(c.group) for c in columns} - {0}
+    return turns.pop() if len(turns) == 1 else 0
+
+
+def _text_turn(text: str) -> int:
+    words = words_of(text)
+    opened, closed = (any(map(kind.search, words)) for kind in (_OPEN_NAMES, _CLOSED_NAMES))
+    turned = any(word in _NOT or re.match("un(open|clos|shut)", word) for word in words)
+    return (opened - closed) * (-1 if turned else 1)
 
 
 def gripper_line(chosen: Chosen, openings: Sequence[Floats], sign: int, *, known: str, inverted: bool) -> str:

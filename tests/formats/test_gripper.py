@@ -273,10 +273,18 @@ def test_numbers_that_are_missing_or_not_finite_are_said(tmp_path: Path) -> None
     longer = np.concatenate([1 - FOLLOWS, [1.0]])
     path = write_demo(tmp_path / "e.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=longer)
     assert kinds(path) == ["close", "open"]  # an observation more than actions, after the last
-    path = write_demo(tmp_path / "f.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=np.repeat(1 - FOLLOWS, 2))
-    assert read_gripper(path, [CLIP])[CLIP.clip].opening.tolist() == (1 - 2 * CLOSED).tolist()  # the command
-    with pytest.raises(TempolocError, match=r"has no 'robot0_gripper_qpos' for --gripper"):
-        read_gripper(path, [CLIP], gripper="robot0_gripper_qpos")
+
+
+@pytest.mark.parametrize("count", [60, 119, 240])
+@pytest.mark.parametrize("name", [(), "robot0_gripper_qpos", "left=obs/robot0_gripper_qpos[0]"])
+def test_a_gripper_of_another_length_than_the_actions_is_an_error(tmp_path: Path, count: int, name: Any) -> None:
+    """The command, or a joint, was read instead of it, without a word."""
+    fingers = np.interp(np.linspace(0, 119, count), STEPS, 1 - FOLLOWS)
+    other = {"robot0_gripper_qpos": fingers, "gripper_view": np.zeros((3, 9999))}
+    path = write_demo(tmp_path / "f.hdf5", 2 * CLOSED - 1, **other)
+    with pytest.raises(TempolocError, match=rf"obs/robot0_gripper_qpos has {count} rows for 120 actions: .*--gripper"):
+        read_gripper(path, [CLIP], gripper=name)
+    assert kinds(path, gripper="actions[1]") == ["close", "open"]
 
 
 def test_a_name_may_say_which_way_its_numbers_go(tmp_path: Path) -> None:
@@ -287,6 +295,31 @@ def test_a_name_may_say_which_way_its_numbers_go(tmp_path: Path) -> None:
         assert kinds(root, EPISODE, say=lines.append) == ["close", "open"]
         assert lines[-1].endswith(("is more closed (as its name says)", "is more open (as its name says)")[i])
         assert kinds(root, EPISODE, inverted=True) == ["open", "close"]
+
+
+CLOSING = (
+    "gripper_closedness", "gripper_closed", "gripper_closing", "gripper_closure", "gripper_close_ratio",
+    "gripperClosed", "gripper_is_shut", "gripper_not_open", "gripper_unopened",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_a_column_of_closedness_is_larger_when_closed(tmp_path: Path, name: str) -> None:
+    root = write_dataset(tmp_path / "in names", ["waist", name], np.stack([STEPS / 120, FOLLOWS], 1))
+    assert kinds(root, EPISODE) == ["close", "open"]
+    group = {f"observation__{name}": (None, FOLLOWS), f"observation__{name}_2": (["value"], FOLLOWS[:, None])}
+    root = write_dataset(tmp_path / "in groups", ["waist", "wrist"], **group)
+    for own in group:
+        assert kinds(root, EPISODE, gripper=own.replace("__", ".")) == ["close", "open"]
+    path = write_demo(tmp_path / "d.hdf5", np.zeros(120), **{name: FOLLOWS})
+    assert kinds(path) == ["close", "open"]
+
+
+def test_a_name_and_a_command_that_disagree_are_asked_about(tmp_path: Path) -> None:
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, gripper_closedness=1 - FOLLOWS)
+    with pytest.raises(TempolocError, match=r"obs/gripper_closedness says .* closed, and its command the contrary"):
+        read_gripper(path, [CLIP])
+    assert kinds(path, gripper="gripper_closedness", inverted=True) == ["close", "open"]
 
 
 def test_an_arm_without_a_gripper_is_asked_about(tmp_path: Path) -> None:
@@ -300,6 +333,30 @@ def test_an_arm_without_a_gripper_is_asked_about(tmp_path: Path) -> None:
     for name in ("", ",", "left="):
         with pytest.raises(TempolocError, match=r"--gripper .* names nothing"):
             read_gripper(path, [CLIP], gripper=(name,))
+
+
+SLOW = np.random.default_rng(0)
+JOINTS = {
+    "noise": SLOW.normal(0, 0.3, 120), "a sine": np.sin(STEPS / 15), "a ramp": STEPS / 60 - 1,
+    "two poses of a joint": 1.3 * FOLLOWS - 0.6, "signs of noise": np.sign(SLOW.normal(0, 1, 120)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("joint", JOINTS)
+def test_a_seventh_joint_is_no_gripper(tmp_path: Path, joint: str) -> None:
+    path = tmp_path / "d.hdf5"
+    with h5py.File(path, "w") as file:
+        for k, values in enumerate((np.zeros(120), JOINTS[joint])):  # that it rests in one says nothing
+            file[f"data/demo_{k}/actions"] = np.stack([*np.sin(STEPS / [[9], [8], [7], [6], [5], [4]]), values], 1)
+        file["data"].attrs["env_args"] = json.dumps({"env_kwargs": {"control_freq": 20}})
+    clips = [Clip(f"cup/demo_{k}", "cup", CLIP.events) for k in (0, 1)]
+    with pytest.raises(TempolocError, match=r"which .* --gripper.* \(actions\[6\], the last, does not rest"):
+        read_gripper(path, clips)
+    assert read_gripper(path, clips, gripper="actions[6]")[clips[1].clip].opening.shape == (120,)
+    with h5py.File(path, "a") as file:  # nor where the fingers rest
+        for k in (0, 1):
+            file[f"data/demo_{k}/obs/robot0_gripper_qpos"] = np.full((120, 2), 0.04)
+    assert not any(map(find_transitions, read_gripper(path, clips).values()))
 
 
 @pytest.mark.parametrize("name", ["finger_width", "jaw", "Claw.pos", "hand_index_joint", "aperture", "GripperPosition"])
