@@ -105,20 +105,43 @@ def layout_of(data: Any, layout: Layout | None) -> Layout:
     raise TempolocError(f"{file} has no datagen_info yet: say the layout, {layouts}")
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #e4238c92
+_SLOWEST, _FASTEST = 0.5, 1000.0  # control steps a second that a file is believed
+
+
 def control_rate(data: Any, rate: float | None) -> float:
-    """Control steps a second: as told, or from the environment's arguments."""
-    name = Path(data.file.filename).name
-    if rate is None:
-        try:
-            args = json.loads(data.attrs.get("env_args", "{}"))
-            step = args.get("sim_args", {})
-            frequency = args.get("env_kwargs", {}).get("control_freq")
-            rate = float(frequency or 1 / (step["dt"] * step["decimation"])) if frequency is not True else math.nan
-        except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
-            raise TempolocError(f"{name} does not say its control rate: give it (control steps a second)") from None
-    if not (math.isfinite(rate) and rate > 0):
-        raise TempolocError(f"{name}: the control rate must be a positive number, not {rate}")
-    return rate
+    """Control steps a second: as told, or from the environment's arguments.
+
+    Raises `TempolocError` for arguments that say none, two that disagree, or one that no robot has.
+    """
+    name, way = Path(data.file.filename).name, "give it with --rate (control steps a second)"
+    if rate is not None:
+        if not (math.isfinite(rate) and rate > 0):
+            raise TempolocError(f"{name}: the control rate must be a positive number, not {rate}")
+        return rate
+    try:
+        told = _told_rates(json.loads(data.attrs.get("env_args", "{}")))
+    except (ValueError, TypeError, KeyError, AttributeError, ZeroDivisionError):
+        raise TempolocError(f"{name} does not say its control rate: {way}") from None
+    for key, value in told.items():
+        if not (math.isfinite(value) and value > 0):
+            raise TempolocError(f"{name}: the control rate must be a positive number, not {value} ({key}): {way}")
+        if not _SLOWEST <= value <= _FASTEST:
+            what = f"{key} makes {value:g} control steps a second, not {_SLOWEST:g} to {_FASTEST:g}"
+            raise TempolocError(f"{name}: {what}: {way}")
+    if max(told.values()) > 1.01 * min(told.values()):
+        both = " and ".join(f"{value:g} ({key})" for key, value in told.items())
+        raise TempolocError(f"{name} says two control rates, {both}: {way}")
+    return next(iter(told.values()))
+
+
+def _told_rates(args: Any) -> dict[str, float]:
+    """The control rates that an environment's arguments say, at least one, by what says them; raises if none does."""
+    told, step = dict[str, float](), args.get("sim_args") or {}
+    if frequency := (args.get("env_kwargs") or {}).get("control_freq"):
+        told["control_freq"] = math.nan if frequency is True else float(frequency)
+    if not told or {"dt", "decimation"} <= set(step):
+        told["dt × decimation"] = 1 / (step["dt"] * step["decimation"])
+    return told
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #0758c572
 def demo_name(demo: Any) -> str:

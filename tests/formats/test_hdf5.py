@@ -242,6 +242,31 @@ def test_the_rate_is_told_where_the_file_does_not_say_it(tmp_path: Path) -> None
         read_signals(path)
 
 
+@pytest.mark.parametrize(("args", "message"), [
+    ({"env_kwargs": {"control_freq": 50}, "sim_args": {"dt": 0.01, "decimation": 5}},
+     r"demos.hdf5 says two control rates, 50 \(control_freq\) and 20 \(dt × decimation\): give it with --rate"),
+    ({"env_kwargs": {"control_freq": 20000}}, r"control_freq makes 20000 .* not 0.5 to 1000: give it with --rate"),
+    ({"env_kwargs": {"control_freq": 0.02}}, r"control_freq makes 0.02 .* not 0.5 to 1000: give it with --rate"),
+    ({"sim_args": {"dt": 1e-5, "decimation": 2}}, r"dt × decimation makes 50000 .* not 0.5 to 1000: give it with"),
+    ({"env_kwargs": {"control_freq": 20}, "sim_args": {"dt": 0, "decimation": 2}}, r"does not say its control rate"),
+])  # fmt: skip
+def test_rates_that_disagree_or_that_no_robot_has_are_refused(tmp_path: Path, args: Any, message: str) -> None:
+    path = demo_file(tmp_path / "demos.hdf5")
+    with h5py.File(path, "r+") as file:
+        file["data"].attrs["env_args"] = json.dumps(args)
+    with pytest.raises(TempolocError, match=message):
+        read_signals(path)
+    assert read_signals(path, rate=10)[0].boundaries == (2.0, 5.0)  # what is told decides
+
+
+def test_two_rates_that_agree_are_one(tmp_path: Path) -> None:
+    path = demo_file(tmp_path / "demos.hdf5")
+    with h5py.File(path, "r+") as file:
+        args = {"env_kwargs": {"control_freq": 30}, "sim_args": {"dt": 0.01667, "decimation": 2}}
+        file["data"].attrs["env_args"] = json.dumps(args)
+    assert {d.rate for d in read_signals(path)} == {30.0}
+
+
 def test_signals_in_other_orders_want_an_order(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "demos.hdf5", steps=[(20, 50), (50, 20), (20, 50)])
     with pytest.raises(TempolocError, match="come as grasp, release in demo_0, but as release, grasp in demo_1"):
