@@ -32,7 +32,7 @@ _Whole = Annotated[int, Ge(0)]
 
 # %% auto #0
 __all__ = ['hub_snapshot', 'place_of', 'LeRobotInfo', 'read_info', 'number_names', 'parquet', 'own_file', 'has_videos',
-           'files_of', 'Episode', 'read_episodes', 'check_video']
+           'files_of', 'Episode', 'read_episodes', 'left_out', 'check_video']
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #086a2078
 @dataclass(frozen=True, slots=True)
@@ -280,6 +280,7 @@ def read_episodes(info: LeRobotInfo, camera: str | None = None) -> list[Episode]
     rows = check(list[_Row], raw, where)
     if twice := [n for n, count in Counter(r.episode_index for r in rows).items() if count > 1]:
         raise TempolocError(f"{where} lists episode {twice[0]} twice")
+    _check_totals(info, rows, where)
     data, videos = _data_places(info, raw, rows, where), dict[int, _Place | None]()
     if camera is not None:
         videos = _video_places(info, camera, raw, rows, data, where)
@@ -294,6 +295,27 @@ def read_episodes(info: LeRobotInfo, camera: str | None = None) -> list[Episode]
     return sorted(episodes, key=lambda e: e.index)
 
 # %% ../../nbs/55_formats/84_lerobot.ipynb #1138734e
+def _check_totals(info: LeRobotInfo, rows: Sequence[_Row], where: str) -> None:
+    """Raise `TempolocError` unless as many episodes, and rows, are listed as `meta/info.json` says.
+
+    In version 2, whose episodes have files of their own, a part of a dataset may leave some out; `left_out` says it.
+    """
+    told, counts = info.raw, {"episodes": len(rows), "frames": sum(r.length for r in rows)}
+    wrong = [k for k in counts if told.get(f"total_{k}") is not None and told[f"total_{k}"] != counts[k]]
+    if wrong and not (info.version == 2 and left_out(info, len(rows))):
+        key, way = wrong[0], "download or copy meta again, or correct the one that is wrong"
+        what = f"lists {counts[key]} {key}, meta/info.json says {told[f'total_{key}']} (total_{key})"
+        raise TempolocError(f"{where} {what}: {way}")
+
+
+def left_out(info: LeRobotInfo, listed: int) -> str:
+    """What a user is told where fewer episodes are `listed` than `meta/info.json` says; "" if they are not."""
+    told = info.raw.get("total_episodes")
+    if not isinstance(told, int) or told <= listed:
+        return ""
+    return f"its metadata list {listed} of the {told} episodes that meta/info.json says; the others are not read"
+
+
 def _check_apart(episodes: Sequence[Episode], videos: Mapping[int, _Place | None], fps: float, where: str) -> None:
     """Raise `TempolocError` if two episodes share a part of a video, or if one has another part than its rows need."""
     for one, other in pairwise(sorted(episodes, key=lambda e: (str(e.video), e.start))):

@@ -30,7 +30,7 @@ from ..core.optional import import_optional
 from .convert import Converted, check_task_name, task_text
 from .hdf5_write import subtask_steps
 from tempoloc_nb.formats.lerobot import (
-    Episode, LeRobotInfo, check_video, files_of, has_videos, own_file, parquet, read_episodes, read_info,
+    Episode, LeRobotInfo, check_video, files_of, has_videos, left_out, own_file, parquet, read_episodes, read_info,
 )
 from tempoloc_nb.formats.lerobot_rows import (
     LANGUAGE, REST, SUBTASK_INDEX, Spans, events_of, read_rows, read_subtasks, spans_of, subtask_row,
@@ -139,7 +139,9 @@ def import_lerobot(
     )
     bare = [c.clip for c in clips if not c.events]
     note = f"{len(bare)} without subtasks ({first_names(bare)}): name the events to be found with --label"
-    return Converted(output / "manifest.jsonl", len(clips), notes=(note,) if bare else ())
+    info = read_info(source)
+    notes = (note if bare else "", left_out(info, len(read_episodes(info))))
+    return Converted(output / "manifest.jsonl", len(clips), notes=tuple(filter(None, notes)))
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #210c365e
 _Annotation = Literal["language", "index"]

@@ -131,6 +131,8 @@ def _span_at(time: Any, text: Any, fps: float, where: str, first: float = 0.0) -
     """The frame and name of a subtask at `time` (s) of an episode that begins at `first`; or `TempolocError`."""
     if isinstance(time, bool) or not isinstance(time, int | float) or not abs(time) < 1e9:
         raise TempolocError(f"{where}: the subtask {text!r} begins at {time!r}, which is no time in s")
+    if not isinstance(text, str | None):
+        raise TempolocError(f"{where}: the subtask at {time:g} s is called {text!r}, which is no text: give it a name")
     return round((time - first) * fps), text.strip() if isinstance(text, str) else ""
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #6c72b8f4
@@ -148,12 +150,17 @@ def _language_spans(table: Any, fps: float, where: str) -> Spans:
 
 # %% ../../nbs/55_formats/88_lerobot_rows.ipynb #af0e2d13
 def _index_spans(table: Any, names: Mapping[int, str], where: str) -> Spans:
-    values = _single(table, SUBTASK_INDEX, where)
-    own, found = np.where(values >= 0, values, -1.0), Spans()
+    """The spans that a column of subtasks' numbers says; −1, and no number at all, are a gap."""
+    own, found = _single(table, SUBTASK_INDEX, where), Spans()
+    none = table.column(SUBTASK_INDEX).is_null(nan_is_null=False).to_numpy()
+    own = np.where(none, -1.0, own)
     for frame in np.flatnonzero(np.r_[True, own[1:] != own[:-1]]).tolist():
-        name = "" if own[frame] < 0 else names.get(own[frame])
+        name = "" if own[frame] == -1 else names.get(own[frame])
         if name is None:
-            raise TempolocError(f"{where}, frame {frame}: meta/subtasks has no subtask {own[frame]:g}")
+            raise TempolocError(f"{where}, frame {frame}: meta/subtasks has no subtask {own[frame]:g} (-1 is none)")
+        if not name and own[frame] != -1:
+            what, way = f"the subtask {own[frame]:g} has no name in meta/subtasks", "name it, or say -1 for no subtask"
+            raise TempolocError(f"{where}, frame {frame}: {what}: {way}")
         found.append((frame, name))
     return found
 

@@ -122,7 +122,7 @@ def _of_hdf5(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #264c664b
 def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
-    from tempoloc_nb.formats.lerobot import check_video, has_videos, read_episodes
+    from tempoloc_nb.formats.lerobot import check_video, has_videos, left_out, read_episodes
     from tempoloc_nb.formats.lerobot import read_info
     from tempoloc_nb.formats.lerobot_convert import choose_camera
     from tempoloc_nb.video.files import VideoPart
@@ -133,6 +133,7 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
     there = [c for c in info.cameras if has_videos(info, c)]
     camera = pick_camera(info.cameras if choice.camera or not there else there, choice.camera, info.name)
     episodes = {e.name: (e, e.video) for e in read_episodes(info, camera) if e.video}
+    fewer = left_out(info, len(episodes))
     names = pick_episodes(list(episodes), choice.episode, info.name)
     chosen = [episodes[name] for name in names]
     if lost := [video for _, video in chosen if not video.is_file()]:
@@ -144,7 +145,8 @@ def _of_lerobot(path: Path, choice: Choice, say: Say) -> list[FrameSource]:
         check_video(info, episode)
     others = [c if c in there else f"{c}, which has no videos here" for c in info.cameras if c != camera]
     said = f"{len(names)} of {len(episodes)} episodes, {info.fps:g} frames a second, camera {camera}"
-    say(f"{info.name}: {said}{f'; not {first_names(others)} (--camera)' if others else ''}")
+    notes = [said, *([f"not {first_names(others)} (--camera)"] if others else []), *([fewer] if fewer else [])]
+    say(f"{info.name}: {'; '.join(notes)}")
     return [VideoPart(info.root, e.name, camera, video, e.start, e.length, info.fps) for e, video in chosen]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #9163b769

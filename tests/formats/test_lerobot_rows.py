@@ -209,10 +209,9 @@ def test_rows_of_two_episodes_must_not_alternate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("index", "spans", "events"), [
     (lambda k: -1 if k >= 15 else int(k >= 7), [(0, "reach"), (7, "pull"), (15, "")], [0.7, 1.5]),
     (lambda k: None if k >= 15 else int(k >= 7), [(0, "reach"), (7, "pull"), (15, "")], [0.7, 1.5]),
-    (lambda k: np.nan if k >= 15 else float(k >= 7), [(0, "reach"), (7, "pull"), (15, "")], [0.7, 1.5]),
     (lambda k: -1.0 if k < 3 else None if 7 <= k < 9 else float(k >= 9),
      [(0, ""), (3, "reach"), (7, ""), (9, "pull")], [0.7, 2.0]),
-    (lambda k: -5 if k % 2 and k > 12 else -1 if k > 12 else 0, [(0, "reach"), (13, "")], [1.3]),
+    (lambda k: None if k % 2 and k > 12 else -1 if k > 12 else 0, [(0, "reach"), (13, "")], [1.3]),
     (lambda k: [int(k >= 7)], [(0, "reach"), (7, "pull")], [0.7, 2.0]),
     (lambda k: k >= 7, [(0, "reach"), (7, "pull")], [0.7, 2.0]),
     (lambda k: int(7 <= k < 9), [(0, "reach"), (7, "pull"), (9, "reach")], [0.7, 0.9, 2.0]),
@@ -233,6 +232,9 @@ def test_frames_may_belong_to_no_subtask(
     (lambda k: 2 if k == 9 else 0, "episode 0, frame 9: meta/subtasks has no subtask 2"),
     (lambda k: 0.5 if k == 9 else 0.0, "episode 0, frame 9: meta/subtasks has no subtask 0.5"),
     (lambda k: np.inf if k > 8 else 0.0, "episode 0, frame 9: meta/subtasks has no subtask inf"),
+    (lambda k: -2 if k == 9 else 0, r"episode 0, frame 9: meta/subtasks has no subtask -2 \(-1 is none\)"),
+    (lambda k: -0.5 if k == 9 else 0.0, "episode 0, frame 9: meta/subtasks has no subtask -0.5"),
+    (lambda k: np.nan if k > 8 else 0.0, "episode 0, frame 9: meta/subtasks has no subtask nan"),
     (lambda k: "reach", "subtask_index holds string, no numbers"),
     (lambda k: [0, 1], "subtask_index has 2 numbers a row"),
     (lambda k: [0] * (k % 2), "subtask_index: its rows are not of one length"),
@@ -254,10 +256,14 @@ def name_subtasks(root: Path, rows: list[tuple[Any, Any]]) -> None:
         pq.write_table(pa.table(table), root / "meta/subtasks.parquet")
 
 
-def test_a_subtask_without_a_name_is_none(dataset: Path) -> None:
-    for name in (None, "  "):
-        name_subtasks(dataset, [(0, " reach "), (1, name)])
-        assert subtasks(dataset)[0] == [(0, "reach"), (7, "")]
+@pytest.mark.parametrize("name", [None, "", "  "])
+def test_a_subtask_without_a_name_is_said_with_its_row(dataset: Path, name: str | None) -> None:
+    """Its frames were taken as those of no subtask, and an event was lost."""
+    name_subtasks(dataset, [(0, " reach "), (1, name)])
+    with pytest.raises(TempolocError, match=r"episode 0, frame 7: the subtask 1 has no name in meta/subtasks: name it"):
+        subtasks(dataset)
+    with_column(dataset, SUBTASK_INDEX, lambda k: 0)  # a name that no row needs
+    assert subtasks(dataset)[0] == [(0, "reach")]
 
 
 @pytest.mark.parametrize("rows", [[(0, "a"), (1, "b"), (1, "c")], [(0, "a"), (None, "b")], [(0, 3), (1, 4)]])

@@ -16,7 +16,7 @@ from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.found import copy_of, plan_write, write_back
 from tempoloc_nb.formats.lerobot import LeRobotInfo, parquet, read_episodes, read_info
-from tempoloc_nb.formats.lerobot_convert import _read_lerobot, write_lerobot_subtasks
+from tempoloc_nb.formats.lerobot_convert import _read_lerobot, import_lerobot, write_lerobot_subtasks
 from tempoloc_nb.formats.lerobot_rows import REST, read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings
 from tempoloc_nb.inference.found import Found, FoundEvent
@@ -204,6 +204,32 @@ def test_metadata_that_cannot_be_right(older: Path, tmp_path: Path, change: Any,
     (older / "meta/episodes.jsonl").unlink()
     with pytest.raises(TempolocError, match=r"tea has no episodes: no meta/episodes.jsonl"):
         find_recordings([older])
+
+
+def test_a_part_of_version_2_is_said_to_be_one(older: Path, tmp_path: Path) -> None:
+    edit_lines(older / "meta/episodes.jsonl", lambda rows: rows[:1])
+    said = list[str]()
+    assert len(find_recordings([older], say=said.append)) == 1
+    text = "its metadata list 1 of the 3 episodes that meta/info.json says; the others are not read"
+    assert text in said[0]
+    assert text in import_lerobot(older, tmp_path / "clips").notes
+
+
+@pytest.mark.parametrize(("key", "told"), [("total_episodes", 2), ("total_frames", 7)])
+def test_totals_of_other_episodes_are_refused(dataset: Path, tmp_path: Path, key: str, told: int) -> None:
+    edit_info(dataset, **{key: told})
+    for use in (lambda: find_recordings([dataset]), lambda: _read_lerobot(dataset, tmp_path / "o")):
+        with pytest.raises(TempolocError, match=rf"lists \d+ {key[6:]}, meta/info.json says {told} \({key}\): "):
+            use()
+    edit_info(dataset, total_episodes=None, total_frames=None)
+    assert len(find_recordings([dataset])) == len(LENGTHS)
+
+
+def test_fewer_episodes_than_version_3_says_are_refused(tmp_path: Path) -> None:
+    root = small_dataset(tmp_path / "tea", PICTURES, NAMES, version="v3.0")
+    edit_info(root, total_episodes=4)
+    with pytest.raises(TempolocError, match=r"tea/meta/episodes lists 3 episodes, meta/info.json says 4 \(total_epis"):
+        find_recordings([root])
 
 
 def test_lengths_that_went_through_pandas_are_whole(older: Path) -> None:
