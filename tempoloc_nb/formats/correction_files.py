@@ -352,13 +352,25 @@ def _rows(path: Path, clip: str) -> list[Row]:
     trimmed, rows = _trimmed(cues, olds), list[Row]()
     hundredths = all(round(1000 * c.end) % 10 == 0 for c in cues)  # some editors know no finer times
     same = 0.005001 if hundredths else 0.000501
+    near = max(same if all(round(1000 * c.start) % 10 == 0 for c in cues) else 0.0, 0.0011)
+    if own[0] is None and abs(cues[0].start) > near:
+        what = f"the first cue starts at {_clock(cues[0].start)}, not at 0, where it did"
+        raise TempolocError(f"{cues[0].where}: {what}: an event happens when its cue ends, so move the end")
+    afters = [None if start is not None else c.start for c, start in zip(cues[1:], own[1:], strict=True)]
+    afters = [None] * len(cues) if _is_even(cues, near) else [*afters, None]
     for i, (cue, old, start) in enumerate(zip(cues, olds, own, strict=True)):
         end = old if old is not None and i in trimmed else cue.end
         edge = None if start is None or abs(cue.start - start) <= same else cue.start
-        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=same, edge=edge))
+        rows.append(Row(cue.where, clip, cue.text, end, old, by, same=same, edge=edge, after=afters[i], near=near))
     return rows
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #43141e68
+def _is_even(cues: Sequence[_Cue], near: float) -> bool:
+    """Whether there is the same gap (s), or overlap, between all cues, to `near`, as an editor makes it."""
+    gaps = [b.start - a.end for a, b in pairwise(cues)]
+    return len(gaps) > 1 and max(gaps) - min(gaps) <= near
+
+
 def _trimmed(cues: Sequence[_Cue], olds: Sequence[float | None]) -> set[int]:
     """The cues that an editor cut short to make the same gap everywhere, and that nobody moved."""
     gaps = {round(1000 * (b.start - a.end)) for a, b in pairwise(cues)}

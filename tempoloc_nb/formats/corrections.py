@@ -132,7 +132,8 @@ class Row:
     """A boundary (s) as a person sent it, None for an event that is not in the video, and as it was `proposed`.
 
     `where` is file and line. Times nearer than `same` are equal: a file of milliseconds cannot say more. `edge` is
-    where its span begins or ends on its own (s), see `manifest.own_edges`; None where that stays.
+    where its span begins or ends on its own (s), see `manifest.own_edges`; None where that stays. `after` is where the
+    next cue of subtitles starts (s), if somebody may have moved that: it is at the boundary, to `near`.
     """
 
     where: str
@@ -144,6 +145,8 @@ class Row:
     why: str = ""
     same: float = 1e-6
     edge: float | None = None
+    after: float | None = None
+    near: float = 1e-6
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #08336f21
 @dataclass(frozen=True, slots=True)
@@ -280,6 +283,13 @@ def _with_edges(clip: Clip, rows: Sequence[Row], before: Clip) -> Clip:
 
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #d2f26654
+def _check_after(row: Row, old: float) -> None:
+    """Raise if the cue after an event that stays at `old` (s) was moved alone: an editor's gap, or a correction?"""
+    if row.after is not None and abs(row.after - old) > row.near:
+        what = f"{row.label!r} still ends at {old:.3f} s, but the cue after it starts at {row.after:.3f} s"
+        raise TempolocError(f"{row.where}: {what}: an event happens when its cue ends, so move the end")
+
+
 def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool) -> tuple[Clip, list[_Change]]:
     """One clip with a person's rows, and what they changed in it; `stamp` says who changed it, when and why."""
     rows = _matched(clip, rows)
@@ -298,6 +308,7 @@ def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: 
             times.append(None)
             changes[i] = _Change(clip.clip, event.label, old, None, row.why)
         elif old is not None and abs(row.boundary - old) <= row.same:
+            _check_after(row, old)
             times.append(event.time if now is not None else old / clip.label_scale)
         else:
             times.append(row.boundary / clip.label_scale)

@@ -132,6 +132,37 @@ def test_a_longer_gap_means_nothing_where_the_end_was_moved(tmp_path: Path) -> N
     assert done.clips[0].boundaries == (1.6, 4.4, 7.2)
 
 
+@pytest.mark.parametrize("ms", [-80, -24, -2, 2, 24, 80])
+@pytest.mark.parametrize("form", ["0.vtt", "0.srt"])
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_start_that_alone_was_moved_is_not_lost(place: int, form: str, ms: int, tmp_path: Path) -> None:
+    """It counted as an editor's gap: 0 boundaries changed."""
+    write_vtt(proposals([CUP]), tmp_path)
+    path = tmp_path / "cup/0.vtt"
+    clock = ("00:00:01.600", "00:00:04.040")[place - 1]
+    text = path.read_text().replace(f"{clock} -->", f"{shifted(clock, ms)} -->")
+    path.unlink()
+    path.with_name(form).write_text(text if form == "0.vtt" else srt(text))
+    said = rf"{form}:\d+: '{LABELS[place - 1][:10]}.* still ends at .*, but the cue after it starts .* move the end"
+    with pytest.raises(TempolocError, match=said):
+        apply_rows([CUP], read_vtt(tmp_path), who="Eve")
+
+
+def test_a_first_start_that_was_moved_is_said(tmp_path: Path) -> None:
+    write_vtt(proposals([CUP]), tmp_path)
+    path = tmp_path / "cup/0.vtt"
+    path.write_text(path.read_text().replace("00:00:00.000 -->", "00:00:00.060 -->"))
+    with pytest.raises(TempolocError, match=r"0.vtt:6: the first cue starts at 00:00:00.060, not at 0"):
+        read_vtt(tmp_path)
+
+
+def test_a_millisecond_of_rounding_moves_no_start(tmp_path: Path) -> None:
+    write_vtt(proposals([CUP]), tmp_path)
+    path = tmp_path / "cup/0.vtt"
+    path.write_text(path.read_text().replace("00:00:04.040 -->", "00:00:04.041 -->"))
+    assert apply_rows([CUP], read_vtt(tmp_path), who="Eve").clips[0] is CUP
+
+
 BAD: list[tuple[Callable[[str], str], str]] = [
     (lambda t: t.replace("00:00:01.600 -->", "00:00:01.700 -->"), r"0.vtt:10: a cue starts at 00:00:01.700, not where"),
     (lambda t: t.replace("00:00:04.400 -->", "00:00:04.600 -->"), r"0.vtt:14: a cue starts at 00:00:04.600, not where"),
