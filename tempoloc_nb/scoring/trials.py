@@ -5,13 +5,14 @@
 # %% ../../nbs/40_scoring/30_trials.ipynb #65a13e39
 from __future__ import annotations
 
+import codecs
 import gc
 import json
 import sys
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -257,7 +258,7 @@ class _Piece:
                 file.readline()
             place = file.tell()
             while place < self.stop and (line := file.readline()):
-                yield place, line
+                yield place, line if place else line.removeprefix(codecs.BOM_UTF8)
                 place += len(line)
 
     def where(self, place: int) -> str:
@@ -316,22 +317,83 @@ class _Columns:
         )  # fmt: skip
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #3fb8a013
+_REQUIRED = frozenset(name for name, f in Row.__dataclass_fields__.items() if f.default is MISSING)
+
+
+class _Keys:
+    """Refuses rows that have a key twice, of which JSON's readers keep one without a word.
+
+    A row with all keys of an earlier one and no more, which takes little to see, is not read once more.
+    """
+
+    def __init__(self) -> None:
+        self.known: dict[int, list[bytes]] = {}  # how many keys → those beside the required ones
+
+    def check(self, line: bytes) -> None:
+        """Raise `TempolocError` if a row, of which `Row` is known to be the kind, has a key twice."""
+        others = self.known.get(line.count(b'":'))  # at least as many as its keys, but for those before a space
+        if others is None or line.rfind(b'" :') >= 0 or line.find(b"\t") >= 0 or line.find(b"\r", 0, -2) >= 0:
+            self._read(line)
+            return
+        for key in others:
+            if line.find(key) < 0:
+                self._read(line)
+                return
+
+    def _read(self, line: bytes) -> None:
+        found: list[str] = []
+
+        def add(pairs: list[tuple[str, Any]]) -> None:
+            keys = [key for key, _ in pairs]
+            if twice := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
+                way = "delete one of them, or the line"
+                raise TempolocError(f"{LINE} has the key {twice[0][:40]!r} {keys.count(twice[0])} times: {way}")
+            found.extend(keys)
+
+        try:
+            json.loads(line, object_pairs_hook=add, parse_int=str, parse_float=str)
+        except RecursionError:
+            raise TempolocError(f"{LINE} is nested too deeply to be read") from None
+        if len(set(found)) == len(found) and len(self.known) < 64:
+            others = [json.dumps(key, ensure_ascii=False) for key in found if key not in _REQUIRED]
+            self.known[len(found)] = [f"{key}:".encode() for key in others]
+
+
 def _read_piece(piece: _Piece, index: _ClipIndex) -> Trials | tuple[int, str]:
     """The trials of a piece, or the byte of the first bad line and what is wrong with it."""
-    columns, truncated = _Columns(index, piece), 0
+    columns, truncated, keys = _Columns(index, piece), 0, _Keys()
     for place, line in piece.lines():
         if line.isspace():
             continue
         try:
-            columns.add(check_json(Row, line, LINE), place)
+            row = check_json(Row, line, LINE)
+            keys.check(line)
+            columns.add(row, place)
         except TempolocError as error:
+            if _is_wide(line, place):
+                return place, f"{LINE} is UTF-16 or UTF-32: save the file as UTF-8"
             damaged = _is_damaged(line)
+            if damaged and line.endswith(b"\n") and not _is_utf8(line):
+                return place, f"{LINE} is not UTF-8: save the file as UTF-8"
             if damaged and not line.endswith(b"\n"):  # the beginning of a line, which a killed writer left
                 truncated += 1
                 continue
             way = "; delete that line, and the command that wrote the file asks again for what it held"
             return place, f"{error}{way if damaged else ''}"
     return columns.trials(truncated)
+
+
+def _is_wide(line: bytes, place: int) -> bool:
+    """Whether a file's first line is not in UTF-8, as some editors and shells save it, but in units of 2 or 4 bytes."""
+    return place == 0 and (line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in line[:4])
+
+
+def _is_utf8(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _is_damaged(line: bytes) -> bool:

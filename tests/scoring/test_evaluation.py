@@ -431,7 +431,49 @@ def test_broken_json_is_named(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON.*; delete that line, and the command that"):
         evaluate(path, toy())
     path.write_bytes(json.dumps(row("")).encode() + b"\n\xff\xfe\n")
-    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not JSON"):
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:2 is not UTF-8: save the file as UTF-8"):
+        evaluate(path, toy())
+
+
+TWICE = {
+    "clip": ('"clip": "0"', '"clip": "0", "clip": "1"'),
+    "in another place": ("}", ', "text": ""}'),
+    "before a space": ("}", ', "text" : ""}'),
+    "before a tab": ("}", ', "text"\t: ""}'),
+    "escaped": ("}", ', "te\\u0078t": ""}'),
+    "another key": ('"note": 1', '"note": 1, "note": 2'),
+    "in place of another": ('"note": 1', '"fps": 8'),
+    "within": ('"note": 1', '"note": {"a": 1, "a": 2}'),
+}
+
+
+@pytest.mark.parametrize("way", TWICE)
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path, way: str, place: int) -> None:
+    """JSON's readers keep the last one: the row was scored for another clip, say."""
+    lines = [json.dumps(row(text(*GOOD) + ' {"a": 1}', trial=k, note=1)) for k in range(4)]
+    path = tmp_path / "p.jsonl"
+    path.write_text("\n".join(lines) + "\n")
+    assert evaluate(path, toy(), resamples=10).truncated == 0
+    head, found, tail = lines[place].rpartition(TWICE[way][0])
+    assert found
+    lines[place] = head + TWICE[way][1] + tail
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl:{place + 1} has the key '\w+' 2 times: delete one of them"):
+        evaluate(path, toy())
+
+
+def test_a_file_with_a_mark_is_read_and_another_encoding_is_said(tmp_path: Path) -> None:
+    path, written = tmp_path / "p.jsonl", "".join(json.dumps(row(text(*GOOD), trial=k)) + "\n" for k in range(2))
+    path.write_text(written, encoding="utf-8-sig")
+    assert values(evaluate(path, toy(), resamples=10), "trials") == [2]
+    for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32"):
+        for content in (written, written.splitlines()[0]):
+            path.write_text(content, encoding=encoding)
+            with pytest.raises(TempolocError, match=r"^p\.jsonl:1 is UTF-16 or UTF-32: save the file as UTF-8$"):
+                evaluate(path, toy())
+    path.write_bytes(json.dumps(row("déjà"), ensure_ascii=False).encode("latin-1") + b"\n")
+    with pytest.raises(TempolocError, match=r"^p\.jsonl:1 is not UTF-8: save the file as UTF-8$"):
         evaluate(path, toy())
 
 
