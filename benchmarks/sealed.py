@@ -10,7 +10,7 @@ robosuite needs an environment of its own (`make test-sim` makes `.venv-sim`):
 
     python benchmarks/sealed.py MODEL... [--n 100] [--sim-python .venv-sim/bin/python]
 
-The log is benchmarks/results/sealed.jsonl. The list of clips and the answers go to data/benchmarks/sealed, where the
+The log is benchmarks/results/sealed.jsonl.xz. The list of clips and the answers go to data/benchmarks/sealed, where the
 study reads them; commit all of it. The clips' videos are made again by their seeds.
 """
 
@@ -33,7 +33,7 @@ from typing import Any
 
 from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.files import read_jsonl
+from tempoloc_nb.core.files import read_jsonl, write_jsonl
 from tempoloc_nb.core.machine import gpu_count
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.record import pack_predictions
@@ -42,7 +42,7 @@ from tempoloc_nb.lab.sim.which_questions import which_questions
 from tempoloc_nb.models.locate import model_folder
 from tempoloc_nb.models.registry import load_registry
 
-LOG = Path(__file__).parent / "results" / "sealed.jsonl"
+LOG = Path(__file__).parent / "results" / "sealed.jsonl.xz"
 SCORES = ("mre_pct", "p50_pct", "p50_s", "hit@0.25s", "hit@0.5s", "over_100pct", "bias_s", "compliance", "recall")
 # What a line keeps; its seed makes the rest again.
 LISTED = ("clip", "task", "fps", "duration", "source", "seed", "robot", "split", "in_order", "events")
@@ -101,13 +101,11 @@ def now() -> str:
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    return [line for _, line in read_jsonl(path)] if path.exists() else []
 
 
 def note(path: Path, line: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a", encoding="utf-8", newline="\n") as log:
-        log.write(json.dumps(line) + "\n")
+    write_jsonl(path, [*read_log(path), line])
 
 
 def scored_since(lines: Sequence[dict[str, Any]], drawn: dict[str, Any]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +16,7 @@ from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.files import read_jsonl
 from tempoloc_nb.inference.record import read_record, read_rows
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
 from tempoloc_nb.lab.sim.which_questions import log_events
@@ -58,7 +58,7 @@ def models(folder: Path, *weights: str) -> list[str]:
 
 
 def lines(log: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in log.read_text().splitlines()]
+    return [line for _, line in read_jsonl(log)]
 
 
 def test_scored_once_and_again_only_if_asked(
@@ -105,7 +105,7 @@ def test_other_weights_do_not_get_the_seeds(
 
 def last_scoring() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The log's last line about seeds and what follows it: the answers of that scoring are beside the clips."""
-    told = lines(SCRIPT.parent / "results" / "sealed.jsonl")
+    told = lines(SCRIPT.parent / "results" / "sealed.jsonl.xz")
     start = max(i for i, line in enumerate(told) if line["what"] == "drawn")
     return told[start], told[start + 1 :]
 
