@@ -63,8 +63,13 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
         with av.open(str(path)) as container:
             if fault := _no_video(container):
                 raise TempolocError(f"{path}: {fault}")
-            streams = container.streams.video
-            stream = next(s for s in streams if not s.disposition & Disposition.attached_pic)
+            stream, *more = [s for s in container.streams.video if not s.disposition & _BESIDE]
+            if more:
+                names = [s.codec_context.name if s.codec_context else "unknown" for s in (stream, *more)]
+                both = " and ".join(f"0:{s.index} ({n})" for s, n in zip((stream, *more), names, strict=True))
+                raise TempolocError(f"{path} holds {len(names)} videos, {both}: keep one of them, with ffmpeg -map")
+            if container.format.name.startswith("mov") and _boxes(path).count(b"moov") > 1:
+                raise TempolocError(f"{path}: it has two headers, at which its times start again: {_JOINED}")
             if stream.codec_context is None:
                 raise TempolocError(f"{path}: FFmpeg here has no decoder for its video; is it damaged?")
             stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "AUTO"
@@ -76,6 +81,25 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
         raise TempolocError(f"{path}: cannot be read as video ({why}); is it damaged?") from error
 
 # %% ../../nbs/15_video/05_pictures.ipynb #37463861
+_BESIDE = Disposition.attached_pic | Disposition.timed_thumbnails  # pictures beside the video
+
+
+def _boxes(path: Path) -> list[bytes]:
+    """The kinds of the boxes of which an MP4 file is made, up to where they are damaged."""
+    found, place, size = list[bytes](), 0, path.stat().st_size
+    with path.open("rb") as file:
+        while place < size and len(found) < 100_000:
+            file.seek(place)
+            head = file.read(16)
+            length = int.from_bytes(head[:4])
+            length = int.from_bytes(head[8:16]) if length == 1 else length or size - place
+            if length < 8:
+                break
+            found.append(head[4:8])
+            place += length
+    return found
+
+
 def _turn_of(a: float, b: float, c: float, d: float) -> tuple[bool, int] | None:
     """(mirrored, then turned counter-clockwise by so many degrees) of a display matrix; None for no quarter turn."""
     mirrored = a * d - b * c < 0

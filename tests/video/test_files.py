@@ -269,3 +269,24 @@ def test_pixel_rules_keep_their_limits(width, height, frames):
     assert qwen.width * qwen.height <= qwen.pixel_limit + 28 * (qwen.width + qwen.height)
     qwen3 = pixels.qwen3_budget(width, height, frames)
     assert qwen3.width % 32 == qwen3.height % 32 == 0
+
+
+def test_two_videos_in_one_file_are_refused(tmp_path):
+    """Only the first of them was read, without a word."""
+    one, both = tmp_path / "a.mp4", tmp_path / "both.mkv"
+    video.encode(one, [np.full((48, 64, 3), 9 * k, np.uint8) for k in range(10)], fps=10)
+    with av.open(str(both), "w") as out, av.open(str(one)) as source:
+        streams = [out.add_stream_from_template(source.streams.video[0]) for _ in range(2)]
+        for stream in streams:
+            source.seek(0)
+            for packet in source.demux(video=0):
+                if packet.dts is not None:
+                    packet.stream = stream
+                    out.mux(packet)
+    with pytest.raises(TempolocError, match=r"both.mkv holds 2 videos, 0:0 \(h264\) and 0:1 \(h264\): keep"):
+        video.probe(both)
+    twice = tmp_path / "twice.mp4"
+    twice.write_bytes(2 * one.read_bytes())
+    with pytest.raises(TempolocError, match=r"twice.mp4: .*: are there two recordings in one file\?"):
+        video.probe(twice)
+    assert video.probe(one).n_frames == 10
