@@ -168,11 +168,12 @@ def read_label_file(
             findings.append(Finding("error", "lacking", f"{path.name} has no env_args", way))
         try:
             hz = control_rate(data, rate)
-        except TempolocError:
+        except TempolocError as error:
             if rate is not None:
                 raise
-            hz, message = RATE, f"does not say its control rate: seconds are counted at {RATE:g} steps a second"
-            findings.append(Finding("note", "rate", f"{path.name} {message}", "--rate STEPS"))
+            hz, why = RATE, str(error).partition(": give it")[0]
+            message = f"{why}: seconds are counted at {RATE:g} steps a second"
+            findings.append(Finding("note", "rate", message, "--rate STEPS"))
         chosen = layout or _shown_layout(data)
         each = ((name, _entry(data, name)) for name in sorted(data, key=natural))
         demos = tuple(_demo_labels(demo, name, chosen, hz, grippers, unread) for name, demo in each)
