@@ -14,10 +14,10 @@ from typing import Literal, get_args
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, read_number
 from .logs import EventLog, look_up, read_log
-from .phrases import beside_absence, match_label
+from .phrases import beside_absence, match_label, misleads
 from ..models.ask import Form
 from .records import read_entries, read_json
-from .times import ROUNDING
+from .times import ROUNDING, plain_text
 
 # %% auto #0
 __all__ = ['Status', 'STATUSES', 'Answer', 'write_answer', 'answer_text', 'status_of', 'answer_from_log', 'parse_answer',
@@ -188,6 +188,9 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
         raw = next((e.raw for e in entries if any(c.isdigit() for c in e.raw)), entries[0].raw if entries else "")
         told = any(c.isdigit() or c in "<{[" for c in read_number(raw)[1])
         return _Prediction(index, label, "malformed" if told else "missing", raw=raw)
+    timed, later = _certain(timed, entries)
+    if not timed or later:
+        return _Prediction(index, label, "malformed", labelled=True, raw=(timed or entries)[0].raw)
     first = max(timed, key=lambda e: (not e.other, e.labelled, e.labelled and e.number == index + 1))
     times = _times(first, side)
     assert times is not None
@@ -199,6 +202,23 @@ def _predict(index: int, label: str, entries: list[Entry], duration: float | Non
     return _Prediction(index, label, status, *times, first.labelled, first.raw)
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #3a798d30
+def _certain(timed: list[Entry], entries: list[Entry]) -> tuple[list[Entry], bool]:
+    """Those of the entries with times that are read for certain, and whether others, or a correction, come after them.
+
+    What names another event is kept: it is never right.
+    """
+    sure = [e for e in timed if e.other or not e.strange]
+    if not sure:
+        return [], False
+    spans = {(e.span.start, e.span.end): e.turn for e in reversed(sure) if e.span is not None}
+    place = next(i for i, e in enumerate(entries) if e is sure[0])
+    later = any(
+        e.strange and not e.other and (e.span is None or (e.span.start, e.span.end) not in spans)
+        for e in entries[place:]
+    )
+    return sure, later or len(set(spans.values())) > 1
+
+
 def _times(entry: Entry, side: BoundaryIs) -> tuple[float, float | None] | None:
     """Start and end (s) of an entry; None where it has none, or only the one that is no boundary."""
     span = entry.span
@@ -226,7 +246,8 @@ def _parse_tolerantly(
         if any(by_event):
             events = [_predict(i, labels[i], own, duration, side) for i, own in enumerate(by_event)]
             known = [(e, events[e.index]) for e in chosen if e.index is not None]
-            spare = extra + [e for e, event in known if _times(e, side) not in (None, (event.start, event.end))]
+            sure = [(e, event) for e, event in known if e.other or not e.strange]
+            spare = extra + [e for e, event in sure if _times(e, side) not in (None, (event.start, event.end))]
             usable = _usable(spare, duration, side)
             return Answer(tuple(events), tuple(e.raw for e in extra), source, False, usable, len(spare))
     nothing = tuple(_Prediction(i, label, "missing") for i, label in enumerate(labels))
@@ -271,6 +292,11 @@ def _from_lines(
     return tuple(events)
 
 # %% ../../nbs/40_scoring/08_answers.ipynb #69eb6399
+def _has_odd_note(body: str) -> bool:
+    """Whether a note behind an event says that its numbers are of another unit, or that it is not there."""
+    return any(misleads(note) for line in plain_text(body).splitlines() for note in line.split("|")[1:])
+
+
 def _body(text: str) -> tuple[str, bool]:
     """What comes after the thinking, without `<answer>` tags around it, and whether there were any."""
     body = (text[text.rfind("</think>") + 8 :] if "</think>" in text else text).strip()
@@ -280,6 +306,8 @@ def _body(text: str) -> tuple[str, bool]:
 # %% ../../nbs/40_scoring/08_answers.ipynb #9a11cc33
 def _is_asked(entry: Entry) -> bool:
     """Whether an entry has its label, and either a start and an end or the word that its event is absent."""
+    if entry.strange:
+        return False
     if entry.span is None:
         return entry.labelled and entry.absent and not entry.unread
     return entry.labelled and entry.span.end is not None and not entry.absent
@@ -324,7 +352,7 @@ def parse_answer(
         return answer_from_log(read_log(text, duration), asked)
     body, tagged = _body(text := text[-_MAX_CHARS:])
     source: Literal["answer", "text"] = "answer" if tagged else "text"
-    if clean := _asked_lines(asked).fullmatch(body):
+    if (clean := _asked_lines(asked).fullmatch(body)) and not ("|" in body and _has_odd_note(body)):
         return Answer(_from_lines(clean, asked, duration, boundary_is), (), source, form == "lines")
     if form == "json" and (entries := _read_asked_json(body, asked)):
         found = [_predict(i, asked[i], [e], duration, boundary_is) for i, e in enumerate(entries)]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from .phrases import denies, match_label
+from .phrases import corrects, denies, is_strange, match_label, misleads, names_unit
 from .times import Span, read_span
 
 # %% auto #0
@@ -24,7 +24,8 @@ class Entry:
 
     `unread`: there are numbers that may be times. `index` (0-based) is None if nobody asked for it. `labelled`: the
     label, not only the number, told the event. `other`: the words name another event than the number or place does.
-    `absent`: its keys say that it is not in the video.
+    `absent`: its keys say that it is not in the video. `strange`: what stands beside its times may make them mean
+    something else. `turn` counts the corrections above it.
     """
 
     span: Span | None
@@ -36,6 +37,8 @@ class Entry:
     labelled: bool = False
     other: bool = False
     absent: bool = False
+    strange: bool = False
+    turn: int = 0
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #2fb832a8
 _HIDDEN, _DIGIT = re.compile(r"[\ue000-\uf8ff]"), re.compile("[0-9]")
@@ -160,7 +163,19 @@ def read_line(line: str, labels: tuple[str, ...]) -> Entry:
     if span is not None and any(denies(words, label) for label in labels):
         span = None
     unread = span is None and _DIGIT.findall(told) != _DIGIT.findall(words)
-    return Entry(span, number, show_labels(words, labels), show_labels(line, labels).strip()[:MAX_RAW], unread)
+    strange = bool(labels) and (_is_odd(told, labels) or any(misleads(_without(cell, labels)) for cell in cells))
+    raw = show_labels(line, labels).strip()[:MAX_RAW]
+    return Entry(span, number, show_labels(words, labels), raw, unread, strange=strange)
+
+
+def _without(text: str, labels: tuple[str, ...]) -> str:
+    """The text without its labels."""
+    return _HIDDEN.sub(" ", _any_label(labels)[0].sub(" ", text))
+
+
+def _is_odd(told: str, labels: tuple[str, ...]) -> bool:
+    """Whether more than its labels and harmless words stands beside the times of a line."""
+    return is_strange(_without(told, labels), labels)
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #5b893fdb
 _CONTINUES = re.compile(
@@ -178,15 +193,30 @@ class _Lines:
     pairing: set[str]
     paired: list[Entry]
     fresh: bool = True  # a blank line stood above
+    turn: int = 0
+    beside: list[tuple[str, int]] = field(default_factory=list)  # lines without events, each with how many above
 
     def add(self, entry: Entry, line: str, labels: tuple[str, ...]) -> None:
         """Take one more entry, or give what it tells to the one above."""
         labelled = match_label(entry.words, labels, None)[1]
         above = self.entries[-1] if self.entries and entry.number is None else None
-        if above is not None and self._join(entry, above, line, labelled, labels):
-            return
-        if entry.number is not None or labelled or entry.span is not None:
+        if not labelled and entry.number is None and not _DIGIT.search(line) and names_unit(line):
+            self.beside.append((line, len(self.entries)))
+        elif above is not None and self._join(entry, above, line, labelled, labels):
+            pass
+        elif entry.number is not None or labelled or entry.span is not None:
+            entry.turn = self.turn
+            entry.strange = entry.strange if entry.span is not None else misleads(_without(line, labels))
             self.entries.append(entry)
+        else:
+            self.turn += corrects(line)
+            self.beside.append((line, len(self.entries)))
+
+    def spoil(self) -> None:
+        """Make all entries strange where a line above or below says that their numbers are no seconds, or no answer."""
+        if any(misleads(line, below=place == len(self.entries)) for line, place in self.beside):
+            for entry in self.entries:
+                entry.strange = True
 
     def _join(self, entry: Entry, above: Entry, line: str, labelled: bool, labels: tuple[str, ...]) -> bool:
         named = match_label(above.words, labels, None)[1]
@@ -203,6 +233,7 @@ class _Lines:
         above.span = span
         above.words = f"{entry.words} {above.words}" if labelled else f"{above.words} {entry.words}"
         above.raw = f"{above.raw} {entry.raw}"[:MAX_RAW]
+        above.strange = above.strange or entry.strange
         return True
 
     def _pair(self, entry: Entry, above: Entry, labelled: bool, named: bool) -> bool:
@@ -210,6 +241,7 @@ class _Lines:
         span = _merged(above.span, entry.span) if above.span and entry.span else None
         if span and not (self.fresh or labelled or named):
             above.span, above.raw = span, f"{above.raw} {entry.raw}"[:MAX_RAW]
+            above.strange = above.strange or entry.strange
             return True
         below = labelled and entry.span is None and above.span is not None and not named
         over = named and above.span is None and entry.span is not None and not labelled
@@ -217,6 +249,7 @@ class _Lines:
             return False
         self.pairing.add("below" if below else "over")
         self.paired.append(above)
+        above.strange = above.strange or entry.strange
         above.span, above.words = above.span or entry.span, f"{above.words} {entry.words}"
         above.raw = f"{above.raw} {entry.raw}"[:MAX_RAW]
         return True
@@ -252,10 +285,20 @@ def read_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
             lines.add(read_line(part, labels), part, labels)
         lines.fresh = False
     unpaired = [e for e in lines.entries if e.number is None and e.span is None]
-    if lines.paired and (len(lines.pairing) > 1 or unpaired):
+    lines.spoil()
+    if lines.paired and (len(lines.pairing) > 1 or unpaired or _is_shifted(lines)):
         for entry in lines.paired:
             entry.span = None
     return lines.entries
+
+
+def _is_shifted(lines: _Lines) -> bool:
+    """Whether labels below their times may belong to the times below them: one without a number stands above all."""
+    if "below" not in lines.pairing:
+        return False
+    last, above = lines.entries[-1], [line.strip() for line, place in lines.beside if not place]
+    lone = last not in lines.paired and last.span is not None and not _LETTER.search(last.raw)
+    return lone or (bool(above) and above[-1][-1:].isalpha() and not above[-1].endswith("WEBVTT"))
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #12acf49d
 def _from_row(row: str) -> str:

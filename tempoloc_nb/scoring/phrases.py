@@ -9,8 +9,11 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from .times import is_broken, without_times
+
 # %% auto #0
-__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'match_label']
+__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'tells_more',
+           'is_strange', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -201,6 +204,121 @@ def beside_absence(text: str) -> str | None:
     """What a text says beside that something is not in the video; None if it does not say that."""
     rest = _ABSENT.sub(" ", text)
     return None if rest == text else _FILLER.sub("", rest)
+
+# %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0013
+_RISKY = re.compile(
+    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?|fps|per\s?cent\w*"
+    r"|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?|scaled?|ind(?:ex|exes|ices)"
+    r"|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
+    r"|counted|remaining|countdown)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
+    re.IGNORECASE,
+)
+_QUANTITY = re.compile(
+    r"\b[0-9]+(?:\.[0-9]+)?[\s-]?(?:fps|frames?|cameras?|min(?:ute)?s?|ms|hz|s|sec|seconds?)\b(?!\W*=)"
+    r"|\b(?:look(?:ed|ing)?|going|went) (?:at|through) (?:all )?(?:of )?(?:the )?(?:video )?frames?\b",
+    re.IGNORECASE,
+)
+_DOUBT = re.compile(
+    r"(?:\b(?:can ?not|could|unable|do|does|did|not|no|never|none|nothing)\b|n['’]t\b).{0,60}"
+    r"\b(?:see|seen|find|found|tell|determine|identif\w*"
+    r"|visible|present|events?|happen\w*|occur\w*|locat\w*|detect\w*|appear\w*|watch|access|view|process|there)\b"
+    r"|\b(?:examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy|made[\s-]up|random\w*|guess\w*"
+    r"|invent\w*|illustrat\w*|fictional|fictitious|would (?:be|look))\b", re.IGNORECASE,
+)  # fmt: skip
+_CORRECTION = re.compile(
+    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|rather|instead|scratch|wrong|mistake\w*|revis\w*"
+    r"|update\w*|hmm?)\b", re.IGNORECASE,
+)
+_TOLD = re.compile(
+    r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts)\b", re.IGNORECASE
+)
+
+
+def corrects(line: str) -> bool:
+    """Whether a line without an event says that what stands above it is not right."""
+    return _CORRECTION.search(line) is not None
+
+
+def names_unit(line: str) -> bool:
+    """Whether a line without an event tells of a unit that is not the second."""
+    return _RISKY.search(_QUANTITY.sub(" ", line)) is not None
+
+
+def misleads(line: str, *, below: bool = False) -> bool:
+    """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
+    if names_unit(line) or _DOUBT.search(line):
+        return True
+    return below and (_NEGATION.search(line) is not None or corrects(line))
+
+
+def tells_more(line: str) -> bool:
+    """Whether a line below JSON or a table has a number that is none of the video, or of how certain the answer is."""
+    return re.search(r"\d", line) is not None and _TOLD.search(line) is None
+
+# %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0012
+_HARMLESS_TEXT = """
+    the a an this that it its is are was and at from to until till through thru up then of in on with
+    event events action subtask step task sub segment phase query given target video clip robot humanoid gripper
+    robotic arm human person man woman hand finger object item start starts starting started startet begin
+    begins beginning began end ends ending ended finish finishes finished stop stops onset time times timestamp
+    timestamps interval span range window moment occurs occur occurred occurring happens happen happened happening
+    takes place taking took appears s sec secs second seconds sek sekunde sekunden von bis
+    label name description caption what
+    answer final first last next here one as follows between event's be can seen observed located found
+    identified detected done sure go nothing gap let lets holds absent red green blue yellow white black orange
+    round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
+    x off out into onto down their its his her they he she wait actually correction
+    sorry oops
+    ereignis schritt evento événement étape paso 至 到 秒 从 在
+"""
+_HARMLESS = frozenset(_HARMLESS_TEXT.split())
+_SCORED = re.compile(
+    r"(?:overall\s)?(?<![A-Za-z])(?:confidence|conf|certainty|score|scored|prob|probability|p|t?iou|quality|uncertainty"
+    r"|sigma|std|latency|tolerance|vertrauen|konfidenz|confianza|confiance|置信度|duration)"
+    r"(?:[\s_](?:score|level|value))?\.?[\s:=~≈(]{0,3}(?:(?:is|of|about)\s)?[<(]?[0-9]*\.?[0-9]+\s?(?:%|s\b)?[>)]?"
+    r"|[0-9]{1,3}\s?%\s(?:sure|certain|confident|confidence)\b|(?:±|\+/-)\s?[0-9.]+(?:\s?s)?\b"
+    r"|\(frames?\s[0-9]{1,5}(?:\s?[-–]\s?[0-9]{1,5})?\)|\bin the (?:last|first) frames\b"
+    r"|\bin this [0-9.]{1,6} s clip\b|\bthe [0-9.]{1,6} s (?:video|clip)\b|\bt\s?[=:]\s?(?=[<0-9])"
+    r"|(?:\b(?:about|around|approximately|approx\.?|roughly|ca\.)|[~≈])\s?(?=[<0-9])|confidence level is [0-9.]+"
+    r"|\bfor the (?:first|second|third|fourth|fifth|sixth|last) time\b|(?<=[a-z]{2})\.?[0-9]+(?:\.[0-9]+)?>?|<</",
+    re.IGNORECASE,
+)
+_BETWEEN = re.compile(r"\bbetween(?!\W{1,6}•\W{1,6}(?:and|to|&|-|–)\W{1,6}•)", re.IGNORECASE)
+_SPENT = re.compile(
+    r"•\W{0,6}(?:left|remaining|to go|at most|in all|up|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
+)
+_LIST_MARK = re.compile(r"^[\s>*\-•+#]{1,8}")
+_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）🔹]")
+_WORDS = re.compile(r"•|[^\W_]+(?:['’]s\b)?")
+
+
+def _unlike(text: str, labels: tuple[str, ...]) -> bool:
+    """Whether words are neither harmless nor a description of one of the events asked for."""
+    kept, described, strange = _kept_words(labels), False, ""
+    for raw in _WORDS.findall(text.lower()):
+        word = _word(raw)
+        if raw == "•":
+            if strange.endswith("?"):  # a word that is not known stands before a number
+                return True
+            described, strange = False, ""
+        elif raw in _HARMLESS or word in kept or word in _VERBS.values():
+            described = described or word in _VERBS.values() or (word in kept and len(word) > 3)
+            strange = strange.replace("?", "!")
+        elif not described or len(strange) > 2 or word.isdecimal() or _RISKY.search(raw):
+            return True
+        else:
+            strange += "?"
+    return False
+
+
+def is_strange(text: str, labels: tuple[str, ...] = ()) -> bool:
+    """Whether more than harmless words and signs stands beside the times of a text whose labels are taken out."""
+    for digits in filter(str.isdecimal, _kept_words(labels)):  # "cube 2"
+        text = re.sub(rf"(?<=[a-z]\s){digits}(?![0-9.:]|\s?(?:min|m?s|sec|h)\b)", " ", text)
+    rest = without_times(_LIST_MARK.sub("", _SCORED.sub(" ", text), count=1))
+    if is_broken(text) or _BETWEEN.search(rest) or _SPENT.search(rest):
+        return True
+    return _ODD_SIGN.search(rest) is not None or _unlike(rest, labels)
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #4fe08d12
 @lru_cache(maxsize=1024)

@@ -16,7 +16,9 @@ from typing import Any
 from tempoloc_nb.scoring.dialects import (
     MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels,
 )
-from .phrases import beside_absence, denies, match_label, names_another
+from tempoloc_nb.scoring.phrases import (
+    beside_absence, denies, is_strange, match_label, misleads, names_another, tells_more,
+)
 from .times import Span, counts_frames, plain_text, read_span
 
 # %% auto #0
@@ -56,14 +58,19 @@ _FRAME_WORD = re.compile(r"frames?(?:[ _-]?(?:index|indices|numbers?|ids?))?", r
 
 
 # %% ../../nbs/40_scoring/05_records.ipynb #a3f04bff
+_PLAIN_NUMBER = re.compile(r"[\s0-9.]*")
+
+
 def _time(value: Any, unit: float = 1.0) -> float | None:
     """A JSON number or text as seconds, None if it is no time."""
     if isinstance(value, str):
         text = value[:40].strip()
         text = text[1:-1].strip() if text[:1] + text[-1:] == "<>" else text
+        if is_strange(text) or (unit != 1 and _PLAIN_NUMBER.fullmatch(text)):
+            return None
         span = read_span(f"<{text}>" if text.isdecimal() and text.isascii() else f": {text}")[0]
         return span.start if span is not None and span.end is None else None
-    return float(value) * unit if type(value) in (int, float) and -1e9 < value < 1e9 else None
+    return float(value) * unit if type(value) in (int, float) and -1e6 < value < 1e6 else None
 
 # %% ../../nbs/40_scoring/05_records.ipynb #7e4ac31d
 def _pair(value: list[Any], unit: float, keyed: bool) -> Span | None:
@@ -84,7 +91,7 @@ def _spans(value: Any, unit: float = 1.0, keyed: bool = False) -> list[Span]:
         found = whole if len(whole) == len(value) else [_pair(value, unit, keyed)]
         return [s for s in found if s is not None] if None not in found else []
     if isinstance(value, str):
-        span = read_span(value[:400])[0]
+        span = None if is_strange(value[:400]) else read_span(value[:400])[0]
         return [] if span is None else [span]
     time = _time(value, unit) if keyed and type(value) in (int, float) else None
     return [] if time is None else [Span(time)]
@@ -173,10 +180,45 @@ def entries_of(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
         if plain in _OUTCOME and denies(str(v)[:400], " ".join(labels)) and not absent:
             spans, unclear = [], True  # "success": false
     raw = (f"{name}: {value}" if name else str(value))[:MAX_RAW]
+    strange = isinstance(value, dict) and _has_odd_keys(value, labels)
     each: list[Span | None] = [*spans] or [None]
-    return [Entry(span, number, show_labels(words, labels), raw, unclear, absent=absent) for span in each]
+    shown = show_labels(words, labels)
+    return [Entry(span, number, shown, raw, unclear, absent=absent, strange=strange) for span in each]
 
 # %% ../../nbs/40_scoring/05_records.ipynb #e3b8637c
+_BESIDE_TEXT = """
+    score scores confidence conf probability prob certainty type category verb object objects actor agent robot hand arm
+    reason reasoning evidence explanation rationale comments remark remarks details detail duration length video videoid
+    clip clipid order rank
+"""
+_BESIDE_KEYS = frozenset(("", *_BESIDE_TEXT.split()))
+
+
+def _has_odd_keys(value: dict[Any, Any], labels: tuple[str, ...], holds: bool = False) -> bool:
+    """Whether an object has keys that may make its times mean something else; `holds`: the events are inside of it."""
+    for name, held in value.items():
+        key = plain_key(str(name)[:40])
+        about = re.sub(r"^(?:event)?(?:is|was)?", "", key)
+        for label in labels if isinstance(held, str) and key in LABEL_KEYS else ():
+            held = held.replace(label, " ")
+        if isinstance(held, dict | list) or held is None or is_time_key(key):
+            continue
+        if key in _NUMBER or key in _UNIT_KEYS or str(name).endswith("#"):
+            continue
+        known = key in _BESIDE_KEYS | _STATE | _OUTCOME or about in _THERE | _NOT_THERE
+        told = isinstance(held, str) and misleads(held[:400], below=key in _STATE - {"answer"})
+        normal = key.startswith(("normali", "relative", "fraction", "percent")) and not held
+        about_video = holds and held is not False and not misleads(f"{name} {_apart(str(name))}")
+        if told or not (known or normal or about_video):
+            return True
+    return False
+
+
+def _apart(name: str) -> str:
+    """The words of a key: "timestamp_unit", "frameNumbers"."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_\W]+", " ", name[:40])
+
+
 def _with_unit(value: Any, unit: Any = None) -> Any:
     """A JSON value whose parts have the unit that stands above them."""
     if isinstance(value, list):
@@ -219,6 +261,9 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
         if deeper and found[0].span is None:
             within = _from_values(_children(value), labels, depth + 1)
             inside = [e for e in within if not absent or e.absent or e.span is not None]
+        if isinstance(value, dict) and _has_odd_keys(value, labels, holds=True):
+            for entry in inside:
+                entry.strange = True
         yield from inside
         tells = absent or (found[0].span is not None and isinstance(value, dict | list))
         if (known and not inside) or (tells and (absent or not inside)):
@@ -318,9 +363,10 @@ def table_head(line: str) -> tuple[str, list[str]] | None:
     return None
 
 # %% ../../nbs/40_scoring/05_records.ipynb #2d01117b
-def _read_tables(block: str, labels: tuple[str, ...]) -> list[Entry]:
-    """The events in the rows of tables whose columns are named, in the order written."""
+def _read_tables(block: str, labels: tuple[str, ...]) -> tuple[list[Entry], list[str], list[str]]:
+    """The events in the rows of tables whose columns are named, and the lines above and below the rows."""
     rows: list[dict[str, str]] = []
+    above, below = list[str](), list[str]()
     head: tuple[str, list[str]] | None = None
     for line in block.splitlines()[:2000]:
         if not line.strip(" \t|-:+"):
@@ -331,14 +377,20 @@ def _read_tables(block: str, labels: tuple[str, ...]) -> list[Entry]:
             rows.append(dict(zip(head[1], cells, strict=True)))
         else:
             head = new
-    return list(_from_values(_children(rows), labels))
+            if new is None:
+                (below if rows else above).append(line)
+    return list(_from_values(_children(rows), labels)), above, below
 
 # %% ../../nbs/40_scoring/05_records.ipynb #89f40927
-def _count_from_one(entries: Sequence[Entry], count: int) -> None:
+def _count_from_one(entries: Sequence[Entry], count: int, keyed: bool) -> None:
+    """Let numbers begin with one; of those with keys, numbers without a one that run past the count are none."""
     numbers = {e.number for e in entries if e.number is not None}
     if 0 in numbers:
         for e in entries:
             e.number = e.number + 1 if e.number is not None and max(numbers) < count else None
+    elif keyed and numbers and 1 not in numbers and max(numbers) > count:
+        for e in entries:
+            e.number = None
 
 # %% ../../nbs/40_scoring/05_records.ipynb #2beb97da
 def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> None:
@@ -352,9 +404,9 @@ def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> 
             e.index = place
 
 # %% ../../nbs/40_scoring/05_records.ipynb #502b7e8f
-def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> list[Entry]:
+def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool, keyed: bool = True) -> list[Entry]:
     """Say which event each entry is about."""
-    _count_from_one(entries, len(labels))
+    _count_from_one(entries, len(labels), keyed)
     for e in entries:
         e.index, e.labelled = match_label(e.words, labels, e.number)
     _by_place(entries, labels, in_order)
@@ -375,6 +427,33 @@ def _plain_labels(labels: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(plain_text, labels))
 
 # %% ../../nbs/40_scoring/05_records.ipynb #37351e01
+def _around(block: str) -> tuple[list[str], list[str]]:
+    """The lines above and below the JSON in a text; of JSON that is cut off, none is below."""
+    block = _SINGLE.sub(r'"\1"', block) if _QUOTED.search(block) else block
+    first = JSON_START.search(block) if python_value(block) is None else None
+    opened, last = re.search(r"[\[{]", block), max(block.rfind("]"), block.rfind("}")) + 1
+    if first is None:
+        return block[: opened.start() if opened else 0].splitlines(), block[last:].splitlines()
+    above = block[: first.start()].splitlines()
+    place, below = first.start(), ""
+    while found := JSON_START.search(block, place):
+        try:
+            end = _DECODER.raw_decode(block, found.start())[1]
+        except (ValueError, RecursionError):  # it is cut off, or broken
+            place = max(last, found.start())
+            return above, [] if place > last else block[place:].splitlines()
+        below, place = below + block[place : found.start()], end
+    return above, (below + block[place:]).splitlines()
+
+
+def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
+    """The entries, all of them strange where lines above or below them say that their times are none."""
+    if any(map(misleads, above)) or any(misleads(line, below=True) or tells_more(line) for line in below):
+        for e in entries:
+            e.strange = True
+    return entries
+
+
 def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) -> list[Entry]:
     """The events written in `block`, in the order written: from its JSON or table if that names any, else its lines.
 
@@ -386,12 +465,20 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
         entries, sound = read_json(block, labels)
         entries = _assign(entries or read_json(block, labels, whole=True)[0], labels, in_order)
         if any(e.index is not None for e in entries):
-            return [] if counts_frames(re.split(r"[\[{]", block, maxsplit=1)[0], "") else entries
+            if counts_frames(re.split(r"[\[{]", block, maxsplit=1)[0], ""):
+                return []
+            return _beside(entries, *_around(block))
     if any(mark in block for mark in "|;,\t"):
-        entries = _assign(_read_tables(block, labels), labels, in_order)
+        rows, above, below = _read_tables(block, labels)
+        entries = _assign(rows, labels, in_order)
         if any(e.index is not None for e in entries):
-            return entries
-    lines = _assign(read_lines(block, labels), labels, in_order)
+            return _beside(entries, above, below)
+    return [e for e in _of_lines(block, labels, in_order) if sound or e.labelled]  # the lines of broken JSON are none
+
+
+def _of_lines(block: str, labels: tuple[str, ...], in_order: bool) -> list[Entry]:
+    """The events in the lines of a text."""
+    lines = _assign(read_lines(block, labels), labels, in_order, keyed=False)
     for place, e in enumerate(lines):
         if e.span is not None and counts_frames(block, e.raw):
             e.span, e.unread = None, True
@@ -399,4 +486,4 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
             for above in lines[:place]:
                 if e.index is None or above.index == e.index:
                     above.span = None
-    return [e for e in lines if sound or e.labelled]  # the lines of broken JSON are none
+    return lines

@@ -18,11 +18,12 @@ __all__ = ['Shapes']
 
 # %% ../../nbs/40_scoring/07_shapes.ipynb #f7190ed2
 _NUMBER = re.compile(  # it begins with a digit, for which a search is fast; then comes what may stand before it
-    r"([0-9](?<![\w.:+\-].)(?:(?:(?<=0)|(?<!0)[0-9]{0,3})\.[0-9]{1,3}|[0-9]:[0-5][0-9]\.[0-9]{2}))"
+    r"([0-9](?<![\w.:+\-].)(?<![0-9][ '].)(?:(?:(?<=0)|(?<!0)[0-9]{0,3})\.[0-9]{1,3}|[0-9]:[0-5][0-9]\.[0-9]{2}))"
     r"(?=s?(?:[^\w%.:]|[.:](?![0-9])|$))"
 )
 _KEY = re.compile(r'"[^"\n]*\0[^"\n]*"\s*:')  # a number in a key of JSON, where two that are equal are one
 _MOST_NUMBERS, _MOST_CHARS, _MOST_SHAPES = 80, 4000, 20_000
+_BY_TIMES = ("ok", "reversed", "out_of_range", "duplicate")  # other statuses hold for all texts of a shape
 
 # %% ../../nbs/40_scoring/07_shapes.ipynb #dc1525aa
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _places(answer: Answer, values: list[float]) -> _Shape | None:
         return place[time]
 
     events = tuple(
-        (where(e.start), where(e.end), e.status if e.start is None or e.status == "other_event" else "ok", e.labelled)
+        (where(e.start), where(e.end), "ok" if e.start is not None and e.status in _BY_TIMES else e.status, e.labelled)
         for e in answer.events
     )
     return _Shape(events, tuple(constants), answer.compliant)

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 # %% auto #0
-__all__ = ['ROUNDING', 'Span', 'plain_text', 'counts_frames', 'read_span']
+__all__ = ['ROUNDING', 'Span', 'plain_text', 'is_broken', 'without_times', 'counts_frames', 'read_span']
 
 # %% ../../nbs/40_scoring/02_times.ipynb #708a0561
 ROUNDING = 0.05
@@ -286,8 +286,9 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
     outer = [p for p in pairs if not _in_parentheses(text, p[0])] if len(pairs) > 1 else pairs
     if len(outer) == 1 and (form > 1 or not lone):
         return *outer[0], ""
+    long = [t for t in lone if t.role == "length"]
     lone = [t for t in lone if t.role != "length"]
-    if pairs or len(lone) > 2 or not lone:
+    if pairs or len(lone) > 2 or not lone or (long and long[-1].begin > lone[0].begin):
         raise _Unclear
     if len(lone) == 1:
         role = lone[0].role
@@ -301,6 +302,30 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
 
 def _in_parentheses(text: str, token: _Token) -> bool:
     return text.count("(", 0, token.begin) > text.count(")", 0, token.begin)
+
+# %% ../../nbs/40_scoring/02_times.ipynb #5a0c0002
+_BROKEN = re.compile(
+    r"(?<![0-9.,:<])[0-9]{1,3}[\s'][0-9]{3}(?:\.[0-9]+)?(?!\.?[0-9:]|\s?>)"  # 1 800, 1 234.5 s
+    r"|[0-9]\s?[<≤]=?\s?[a-z]\s?[<≤]"  # 1.8 < t < 4.3
+    r"|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
+    r"|(?<![0-9.,:])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|:[0-9]{2})|[0-9]\.[0-9]+,[0-9]{1,2}(?![0-9.:])"
+    r"|(?<![0-9])[0-9]{1,3}\.[0-9]{3}\s?(?:ms|msecs?|milliseconds?)\b|:[0-9]{2}[.,][0-9]+\.[0-9]"
+    r"|[0-9]\s?(?:[a-z]{1,7}\s?)?(?:\.{2,}|-+>?|[–—~→])\s*(?:[)\]},;]|$)"  # 1.8 -
+    rf"|[0-9]\s?(?:-|–|—|to|until|till|bis|and|or|,)\s?[0-9]+(?:\.[0-9]+)?\s?(?:{_MINUTES}|h|hours?|ms|milli[a-z]+)\b"
+    r"|\([0-9]{1,4}\.[0-9]{1,3}\s?[,;]\s?[0-9]{1,4}\.[0-9]{1,3}\s?(?:[,;]\s?[0-9.]+\s?)?\)",  # a point: (0.9, 1.8)
+    re.IGNORECASE,
+)
+
+
+def is_broken(text: str) -> bool:
+    """Whether a number in `text` is in groups of digits, a sum, a point of the picture, or has no other end."""
+    return _BROKEN.search(text) is not None
+
+
+def without_times(text: str) -> str:
+    """The text with a bullet sign in place of each number that may be a time, with its unit."""
+    text = _DOTS.sub(" – ", text) if ".." in text else text
+    return _TIME.sub(" • ", _with_points(text) or text)
 
 # %% ../../nbs/40_scoring/02_times.ipynb #c2df0fa0
 @lru_cache(maxsize=8)

@@ -11,6 +11,7 @@ from answer_texts import ASKED, ASKED_JSON, DIALECTS, JSON_FORMS, LABELS, WANTED
 
 from tempoloc_nb.scoring.answers import _MAX_CHARS, Repairs, parse_answer, repair
 from tempoloc_nb.scoring.phrases import match_label
+from tempoloc_nb.scoring.shapes import Shapes
 from tempoloc_nb.scoring.times import Span, read_span
 
 
@@ -554,3 +555,105 @@ def test_a_number_that_is_told_to_be_something_else_is_no_start(beside: str) -> 
     assert (event.start, event.end, event.status) == (1.8, None, "ok")
     for alone in ("10.0 s video", "the first 1.8 seconds", "in the final 2.0 s", "confidence interval 1.8 - 4.3"):
         assert not parse_answer(f"{RED[0]}: {alone}", RED, 20.0).events[0].usable, alone
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        # groups of digits, and broken numbers
+        "1 800 ms", "1'800 ms", "1,800 ms - 4,300 ms", "1.800 ms", "1 234.5 s", "1,800 - 4,300", "1.800,50", "1·8 s",
+        "1 . 8 s", "3/2 s", "10^1 s", "00:00:01.800.5 - 00:00:04", "1.8. . .4.3", "1.8…", "1.8 - ?", "1.8 -",
+        "1.8 - 4.3 - 5.0", "???", "1.8 s?", "1.8+ s", "T-1.8",
+        # other units
+        "1.8 h", "1.8 ns", "1800.0 µs", "1.8 ticks", "1.8 units", "1.8 beats", "1.8 ft", "1.8 V", "1.8 dB", "$1.80",
+        "1:02 h", "01:02 (hh:mm)", "01:12 (ss:ff)", "1.8 to 4.3 minutes", "кадр 12.0 - 24.0", "fotograma 12.0 - 24.0",
+        "Bild 12.0 - 24.0", "image n° 12.0", "kf 12.0", "<12> <24> (frame index)", "12.0 - 24.0 (ms)", "<12> <24> | ms",
+        "<12> <24> | unit: frames", "<12> <24> | minutes", "1.8 parsecs", "1.8 - 4.3 days", "1.8 turns",
+        # no instants, relative times, and doubts
+        "over 1.8 s", "under 1.8 s", "within 1.8 s", "beyond 1.8 s", "1.8 s or later", "1.8 s at the latest",
+        "1.8 s remaining", "1.8 s left", "every 1.8 s", "1.8 s in total", "1.8 s into the second half",
+        "after 1 min, at 3.5 s", "between 1.8 and the end", "1.8 s for 2.5 s", "1.8 s, duration 2.5 s",
+        "1.8 < t < 4.3", "almost happens at 1.8 s", "is about to happen at 1.8 s", "would happen at 1.8 s",
+        "attempted at 1.8 s but aborted", "unclear, 1.8 s", "不会发生 1.8 s", "起きない 1.8 s", "non accade, 1.8 s",
+        "niet, 1.8 s", "<1.8> <4.3> | not visible", "<1.8> <4.3> | this event never happens", "barely by 1.8 s",
+        # numbers of something else
+        "(0.9, 1.8)", "at coordinates (0.9, 1.8)", "Zuversicht 0.9, 1.8", "loss 0.3", "(ID 7.5)", "temperature is 1.8",
+    ],
+)  # fmt: skip
+def test_what_is_not_read_for_certain_is_not_ok(times: str) -> None:
+    second = f"Event 2: <30.0> <40.0> {RED[1]}"
+    for form in ("Event 1: {0} {1}\n{2}", "Event 1: {1} {0}\n{2}", "{1}: {0}\n{2}", "- {1} {0}\n- {2}"):
+        text = form.format(times, RED[0], second)
+        if "|" in times and form.startswith("Event 1: {0}"):
+            text = form.format(times.replace(" |", f" {RED[0]} |"), "", second)
+        assert not parse_answer(text, RED, 5000.0).events[0].usable, text
+
+
+LINES = f"Event 1: <1.8> <4.3> {RED[0]}\nEvent 2: <4.3> <5.0> {RED[1]}"
+SPANS = ((RED[0], 1.8, 4.3), (RED[1], 4.3, 5.0))
+EVENTS = json.dumps([{"label": label, "start": a, "end": b} for label, a, b in SPANS])
+TABLE = "| Event | Start{0} | End{0} |\n|---|---|---|\n| {1} | 1.8 | 4.3 |\n| {2} | 4.3 | 5.0 |"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            f"{head}\n{answer}"
+            for answer in (LINES, EVENTS, TABLE.format("", *RED))
+            for head in (
+                "Times in milliseconds:", "(all times in ms)", "Times above are in minutes.", "The unit is frames.",
+                "Note: numbers are frames", "Times are normalized to [0, 1].", "As fractions of the video length:",
+                "relative to the end of the video",
+                "I cannot see these events in the video, but the format would be", "Zeiten in Minuten:",
+            )
+        ),
+        *(
+            f"{answer}\n{tail}"
+            for answer in (LINES, EVENTS, TABLE.format("", *RED))
+            for tail in ("Here the numbers are frame numbers.", "I cannot see these events.", "Times are in minutes.")
+        ),
+        f"Example:\n{LINES}\nI cannot see these events.", f"{EVENTS}\nActually {RED[0]} is at 2.8 s.",
+        f"{LINES}\nNo wait.\nEvent 1: <2.8> <4.3> {RED[0]}",
+        TABLE.format(" (min)", *RED), TABLE.format(" (ms)", *RED), TABLE.format(" frame", *RED),
+        f'{{"normalized": true, "events": {EVENTS}}}', f'{{"note": "times are in frames", "events": {EVENTS}}}',
+        f'{{"timestampUnit": "ms", "events": {EVENTS}}}', f'{{"valid": false, "events": {EVENTS}}}',
+        '[{"id": 2, "start": 1.8, "end": 4.3}, {"id": 3, "start": 4.3, "end": 5.0}]',
+        f"approaching\n0.0 - 1.8\n{RED[0]}\n1.8 - 4.3\n{RED[1]}\n4.3 - 5.0",
+        f"approaching\n0.0 - 1.8\n{RED[0]}\n1.8 - 4.3\n{RED[1]}",
+    ],
+)  # fmt: skip
+def test_what_stands_around_an_answer_may_void_it(text: str) -> None:
+    assert not parse_answer(text, RED, 100.0).events[0].usable, text
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"timestamp_unit": "ms"}, {"measure": "minutes"}, {"scale": "percent"}, {"note": "normalized"},
+        {"format": "start,duration"}, {"found": False}, {"exists": "no"}, {"occurs": False}, {"observed": False},
+        {"valid": False}, {"reason": "the event does not occur"}, {"note": "the cube is not visible"},
+        {"comment": "never happens"}, {"start": 1_000_000}, {"start": "1.8 h"},
+        {"start": "1.8 ticks"}, {"aborted": True},
+        {"minutes": 1}, {"start": None, "end": None, "min": 1, "time": 3.5},
+    ],
+)  # fmt: skip
+def test_keys_that_are_not_known_void_an_event(keys: dict[str, object]) -> None:
+    event = {"event": 1, "label": RED[0], "start": 1.8, "end": 4.3} | keys
+    text = json.dumps([event, {"event": 2, "label": RED[1], "start": 4.3, "end": 5.0}])
+    assert [e.usable for e in parse_answer(text, RED).events] == [False, True]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    ["", '"found": false, ', '"exists": "no", ', '"occurs": false, ', '"comment": "never happens", ', '"x": "ms", '],
+)
+def test_a_text_of_a_known_shape_has_the_status_of_the_first(beside: str) -> None:
+    shapes, read = Shapes(RED), []
+    for a in (1.8, 2.8, 3.8):
+        text = f'[{{"event": 1, {beside}"start": {a}, "end": 4.3}}, {{"event": 2, "start": 4.3, "end": 5.0}}]'
+        if found := shapes.read(text):
+            read.append([status for *_, status, _ in found[0].events])
+        assert [e.usable for e in parse_answer(text, RED).events] == [not beside, True]
+    assert all(statuses == ["malformed" if beside else "ok", "ok"] for statuses in read)
+    assert beside or len(read) == 2
