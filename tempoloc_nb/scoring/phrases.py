@@ -285,7 +285,10 @@ _SCORED = re.compile(
 )
 _BETWEEN = re.compile(r"\bbetween(?!\W{1,6}•\W{1,6}(?:and|to|&|-|–)\W{1,6}•)", re.IGNORECASE)
 _SPENT = re.compile(
-    r"•\W{0,6}(?:left|remaining|to go|at most|in all|up|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
+    r"\b(?:with|of|on|up|off|out|down|into|onto|go|then|first|here|white|black)\s{0,2}<?\s?•"
+    r"|\bin\s<?\s?•(?!\W{0,8}(?:to|and)?\W{0,4}•)"
+    r"|•\s{0,3}(?:off|out|down|on|loaf|over|left|remaining|to go|at most|in all|up"
+    r"|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
 )
 _LIST_MARK = re.compile(r"^[\s>*\-•+#]{1,8}")
 _ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）🔹]")

@@ -577,6 +577,8 @@ def test_a_number_that_is_told_to_be_something_else_is_no_start(beside: str) -> 
         "attempted at 1.8 s but aborted", "unclear, 1.8 s", "不会发生 1.8 s", "起きない 1.8 s", "non accade, 1.8 s",
         "niet, 1.8 s", "<1.8> <4.3> | not visible", "<1.8> <4.3> | this event never happens", "barely by 1.8 s",
         # numbers of something else
+        "1.8 off", "first 1.8 s", "out of 1.8 s", "on 1.8 s", "in 1.8 s", "1.8 → ...", "maybe 1.8 s", "1.8 yards",
+        "1.8 кадра",
         "(0.9, 1.8)", "at coordinates (0.9, 1.8)", "Zuversicht 0.9, 1.8", "loss 0.3", "(ID 7.5)", "temperature is 1.8",
     ],
 )  # fmt: skip
