@@ -81,7 +81,7 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
     for found in each:
         kept.append(found)
         if found.error:
-            tell(found.error)
+            tell(found.error if found.name in found.error else f"{found.name}: {found.error}")
         elif not as_json:
             show(str(found), output)
         else:

@@ -107,7 +107,7 @@ export class Queue {
   }
 
   _line(l, place) {
-    const sure = l.confidence == null ? "" : `${Math.round(100 * l.confidence)}%`;
+    const sure = l.confidence == null ? "" : `${Math.floor(100 * l.confidence + 1e-9)}%`;
     const state = this.unsaved.has(l.index) ? "unsaved" : l.skip ? "skipped" : l.saves ? "done" : "todo";
     const title = { unsaved: "changed, not saved", done: "reviewed", skipped: "skipped", todo: "to do" }[state];
     const name = l.clip.startsWith(`${l.task}/`) ? l.clip.slice(l.task.length + 1) : l.clip;
