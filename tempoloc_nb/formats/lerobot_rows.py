@@ -158,9 +158,6 @@ def _index_spans(table: Any, names: Mapping[int, str], where: str) -> Spans:
         name = "" if own[frame] == -1 else names.get(own[frame])
         if name is None:
             raise TempolocError(f"{where}, frame {frame}: meta/subtasks has no subtask {own[frame]:g} (-1 is none)")
-        if not name and own[frame] != -1:
-            what, way = f"the subtask {own[frame]:g} has no name in meta/subtasks", "name it, or say -1 for no subtask"
-            raise TempolocError(f"{where}, frame {frame}: {what}: {way}")
         found.append((frame, name))
     return found
 

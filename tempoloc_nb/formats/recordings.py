@@ -267,8 +267,8 @@ class Inquiry:
 
     def events(self, options: LogOptions, *, say: Say = silent, **how: Any) -> Iterator[Found]:
         """What `find_events` finds, moved to the signals within `_LOG_REACH` s."""
-        self._check_looks()
         each = find_events(clips_of(self.recordings, ()), self.ask, self.engine, options, say=say, **how)
+        self._check_looks()
         return self._moved(each, None, say, _LOG_REACH)
 
     def names(self, cuts: Iterator[Found], options: NameOptions, **how: Any) -> Iterator[Found]:

@@ -76,20 +76,20 @@ def test_the_log_is_shown_and_written(run: Run, video: Path, engine: Logging, tm
 
 def test_windows_and_chosen_events(run: Run, video: Path, engine: Logging) -> None:
     chosen = ("--event", "releasing the red cube", "--event", "waving")
-    code, out, err = run("segment", video, "--trials", 1, "--window", 3, *chosen)
+    code, out, err = run("segment", video, "--trials", 2, "--window", 3, *chosen)
     assert code == 0
-    assert "asking logging-model about 3 windows, 1 trial each" in err
+    assert "asking logging-model about 3 windows, 2 trials each" in err
     assert out.splitlines()[1:] == [
-        "     4.00 s  releasing the red cube",
+        "     4.00 s  releasing the red cube   (confidence 100%)",
         "  dropped, as --event names others: 3 grasping the red cube", "  not in the log: waving",
     ]  # fmt: skip
-    code, out, _ = run("segment", video, "--trials", 1, "--moments")
+    code, out, _ = run("segment", video, "--trials", 2, "--moments")
     assert (code, "     0.50 s  arriving at the red cube" in out) == (0, True)
 
 
 def test_a_dataset_gets_a_copy_without_failed_attempts(run: Run, engine: Logging, tmp_path: Path) -> None:
     root = small_dataset(tmp_path / "set", [images(), images()])
-    code, _, err = run("segment", root, "--trials", 1, "--write", "-o", tmp_path / "log.json")
+    code, _, err = run("segment", root, "--trials", 2, "--write", "-o", tmp_path / "log.json")
     assert code == 0, err
     lines = [line.removeprefix("tempoloc: ") for line in err.splitlines()]
     assert lines[-1] == "set: 2 failed attempts are left out, which subtasks cannot hold"
@@ -115,7 +115,7 @@ def test_a_dataset_gets_a_copy_without_failed_attempts(run: Run, engine: Logging
 def test_an_episode_with_a_gap_is_not_written(run: Run, engine: Logging, tmp_path: Path) -> None:
     engine.odd = lambda request, _: "nonsense" if begin_of(request) > 3 else None
     root = small_dataset(tmp_path / "set", [images()])
-    code, out, err = run("segment", root, "--trials", 1, "--window", 3, "--write")
+    code, out, err = run("segment", root, "--trials", 2, "--window", 3, "--write")
     assert (code, (tmp_path / "set-subtasks").exists()) == (1, False)
     assert "episode_000000 has parts without a log" in err
     assert "no certain log from " in out
@@ -127,7 +127,7 @@ def test_fusing_moves_grasps_to_the_gripper_and_says_so(run: Run, engine: Loggin
     actions[round(2.25 * 20) : round(3.75 * 20), -1] = 1.0
     with h5py.File(path, "r+") as file:
         file["data/demo_0/actions"][:] = actions
-    code, out, err = run("segment", path, "--trials", 1, "--fuse", "--json")
+    code, out, err = run("segment", path, "--trials", 2, "--fuse", "--json")
     assert code == 0, err
     (found,) = json.loads(out)
     times = [e["boundary"] for e in found["events"]]

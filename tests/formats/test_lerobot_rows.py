@@ -256,16 +256,6 @@ def name_subtasks(root: Path, rows: list[tuple[Any, Any]]) -> None:
         pq.write_table(pa.table(table), root / "meta/subtasks.parquet")
 
 
-@pytest.mark.parametrize("name", [None, "", "  "])
-def test_a_subtask_without_a_name_is_said_with_its_row(dataset: Path, name: str | None) -> None:
-    """Its frames were taken as those of no subtask, and an event was lost."""
-    name_subtasks(dataset, [(0, " reach "), (1, name)])
-    with pytest.raises(TempolocError, match=r"episode 0, frame 7: the subtask 1 has no name in meta/subtasks: name it"):
-        subtasks(dataset)
-    with_column(dataset, SUBTASK_INDEX, lambda k: 0)  # a name that no row needs
-    assert subtasks(dataset)[0] == [(0, "reach")]
-
-
 @pytest.mark.parametrize("rows", [[(0, "a"), (1, "b"), (1, "c")], [(0, "a"), (None, "b")], [(0, 3), (1, 4)]])
 def test_a_table_that_gives_no_number_one_name(dataset: Path, rows: list[tuple[Any, Any]]) -> None:
     name_subtasks(dataset, rows)
