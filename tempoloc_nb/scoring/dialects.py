@@ -173,9 +173,21 @@ def _without(text: str, labels: tuple[str, ...]) -> str:
     return _HIDDEN.sub(" ", _any_label(labels)[0].sub(" ", text))
 
 
+_AS_ASKED = re.compile(r"\s?<[0-9.]{1,9}>\s?<[0-9.]{1,9}>(?=\s)")  # after the event's number
+_SIGN = re.compile(r"\W{0,6}(?!an?\b|it\b|he\b)[^\W\d_]{0,2}(?![\w'’])")  # "h", "µs": a unit, and no description
+
+
 def _is_odd(told: str, labels: tuple[str, ...]) -> bool:
-    """Whether more than its labels and harmless words stands beside the times of a line."""
-    return is_strange(_without(told, labels), labels)
+    """Whether more than its labels and harmless words stands beside the times of a line.
+
+    In the form that was asked for, an event may be described in any words, as models do; they may not mislead.
+    """
+    rest = _without(told, labels)
+    asked = _AS_ASKED.match(rest)
+    if asked is None or not (words := rest[asked.end() :].strip(" |.*")):
+        return is_strange(rest, labels)
+    plain = not re.search(r"[0-9?]", words) and not misleads(words, below=True) and _SIGN.match(words) is None
+    return not plain and is_strange(rest, labels)
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #5b893fdb
 _CONTINUES = re.compile(
