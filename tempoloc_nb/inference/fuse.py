@@ -174,7 +174,7 @@ def _guessed_alike(
 ) -> int:
     """How many of the events that `fuse_answer` moved are where a guess gets them: times spread evenly over the signal.
 
-    The other arguments are those of `fuse_answer`.
+    `fuse_answer` has the other arguments, too.
     """
     if signal is None:
         return 0

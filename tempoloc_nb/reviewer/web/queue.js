@@ -1,5 +1,5 @@
 // The list of clips, the least certain first. Only the lines that are seen are in the page.
-import { button, el } from "./times.js";
+import { button, el, percent } from "./times.js";
 
 const LINE = 46; // pixels
 const toDo = (line) => !line.saves && !line.skip;
@@ -107,7 +107,7 @@ export class Queue {
   }
 
   _line(l, place) {
-    const sure = l.confidence == null ? "" : `${Math.floor(100 * l.confidence + 1e-9)}%`;
+    const sure = l.confidence == null ? "" : `${percent(l.confidence)}%`;
     const state = this.unsaved.has(l.index) ? "unsaved" : l.skip ? "skipped" : l.saves ? "done" : "todo";
     const title = { unsaved: "changed, not saved", done: "reviewed", skipped: "skipped", todo: "to do" }[state];
     const name = l.clip.startsWith(`${l.task}/`) ? l.clip.slice(l.task.length + 1) : l.clip;

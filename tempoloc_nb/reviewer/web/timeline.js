@@ -1,5 +1,5 @@
 // The timeline: what the person says, the truth, the model's median and trials, a no-video baseline and the gripper.
-import { button, el, failure, nearest, seconds, signed, snapped } from "./times.js";
+import { button, el, failure, nearest, percent, seconds, signed, snapped } from "./times.js";
 
 export const COLOURS = ["#7b3fa0", "#a15c00", "#56636f", "#a8447f", "#7a5d24", "#0c7676"]; // of events: white text is legible on each
 /** The colour of an event, which stays with it when others are added. */
@@ -259,7 +259,7 @@ export class Timeline {
       if (this._inside(e.boundary)) {
         const x = this.x(e.boundary);
         made.push(el("polygon", { class: "median", points: `${x},${middle - 7} ${x + 5},${middle} ${x},${middle + 7} ${x - 5},${middle}` },
-          el("title", {}, `${this.details.asked[i]}: ${seconds(e.boundary, 3)}, confidence ${Math.floor(100 * e.confidence + 1e-9)} %`)));
+          el("title", {}, `${this.details.asked[i]}: ${seconds(e.boundary, 3)}, confidence ${percent(e.confidence)} %`)));
       }
       return made;
     })];
