@@ -35,8 +35,8 @@ from .machine import undisturbed
 # %% auto #0
 __all__ = ['COMPRESSED', 'WHOLE', 'held', 'sole_writer', 'is_stream', 'sync_folder', 'all_or_nothing', 'folder_or_nothing',
            'put_folder', 'write_text', 'write_json', 'open_packed', 'read_toml', 'whole_lines', 'first_line', 'writing',
-           'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl', 'leads_out', 'check_output',
-           'check_folder', 'keep_backup']
+           'each_once', 'parse_object', 'read_text', 'read_object', 'read_jsonl', 'write_jsonl', 'leads_out',
+           'check_output', 'check_folder', 'keep_backup']
 
 # %% ../../nbs/10_core/20_files.ipynb #64d06d20
 @contextmanager
@@ -393,7 +393,8 @@ def _not_finite(word: str) -> NoReturn:
     raise TempolocError(f"{word} is not a JSON number")
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of a JSON text from its pairs, as `json.loads` hands them; raises `TempolocError` for a key twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -405,7 +406,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parse_object(text: str, where: str) -> dict[str, Any]:
     """A JSON object; raises `TempolocError` that names `where`."""
     try:
-        value = json.loads(text, parse_constant=_not_finite, object_pairs_hook=_each_once)
+        value = json.loads(text, parse_constant=_not_finite, object_pairs_hook=each_once)
         if _INFINITE.search(text):  # JSON's syntax allows what nothing can hold
             json.dumps(value, allow_nan=False)
         if _HALF.search(text):

@@ -26,7 +26,7 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError
-from ..core.files import COMPRESSED, open_packed, read_text
+from ..core.files import COMPRESSED, each_once, open_packed, read_text
 from ..models.ask import Form
 from .answers import STATUSES, Status, parse_answer, parse_recipe, status_of
 from .metrics import Bools, Floats, Ints
@@ -343,15 +343,10 @@ class _Keys:
     def _read(self, line: bytes) -> None:
         found: list[str] = []
 
-        def add(pairs: list[tuple[str, Any]]) -> None:
-            keys = [key for key, _ in pairs]
-            if twice := [key for key in dict.fromkeys(keys) if keys.count(key) > 1]:
-                way = "delete one of them, or the line"
-                raise TempolocError(f"{LINE} has the key {twice[0][:40]!r} {keys.count(twice[0])} times: {way}")
-            found.extend(keys)
-
         try:
-            json.loads(line, object_pairs_hook=add, parse_int=str, parse_float=str)
+            json.loads(line, object_pairs_hook=lambda p: found.extend(each_once(p)), parse_int=str, parse_float=str)
+        except TempolocError as error:
+            raise TempolocError(f"{LINE}: {error}, or delete the line") from None
         except RecursionError:
             raise TempolocError(f"{LINE} is nested too deeply to be read") from None
         if len(set(found)) == len(found) and len(self.known) < 64:

@@ -459,7 +459,7 @@ def test_a_key_that_stands_twice_is_refused(tmp_path: Path, way: str, place: int
     assert found
     lines[place] = head + TWICE[way][1] + tail
     path.write_text("\n".join(lines) + "\n")
-    with pytest.raises(TempolocError, match=rf"^p\.jsonl:{place + 1} has the key '\w+' 2 times: delete one of them"):
+    with pytest.raises(TempolocError, match=rf"^p\.jsonl:{place + 1}: the key '\w+' stands twice"):
         evaluate(path, toy())
 
 
