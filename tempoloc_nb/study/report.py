@@ -34,8 +34,8 @@ _NOT_SO = "Not so in this run:"
 UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['UNFINISHED', 'PLAIN_NAMES', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars', 'mre_figure',
-           'timeline_figure']
+__all__ = ['UNFINISHED', 'PLAIN_NAMES', 'column_title', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars',
+           'mre_figure', 'timeline_figure']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
 def _decimals(values: pd.Series[Any]) -> int:
@@ -51,6 +51,19 @@ def _plain(value: object) -> str:
     """Words as Markdown shows them in a table: a bar ends no cell, and `f1@0.5s` is no mail address for JupyterLab."""
     return str(value).replace("|", "\\|").replace("\n", " ").replace("@", "&#64;")
 
+
+_UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "frames": "frames"}
+_SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "pct": "%"}
+
+
+def column_title(name: str) -> str:
+    """A column's name in words, with its unit behind it: `mae_before_s` is "MAE before (s)"."""
+    first, *more = name.split("_")
+    unit = _UNITS.get(more[-1]) if more and " " not in name else None
+    words = " ".join([first, *more[: len(more) - (unit is not None)]])
+    words = re.sub(r"\b(mre|mae|miou|f1|pct)\b", lambda m: _SHORT[m[0]], words)
+    return re.sub(r"(\d)s\b", r"\1 s", words) + (f" ({unit})" if unit else "")
+
 # %% ../../nbs/85_study/10_report.ipynb #6e7b1f46
 def _cells(column: pd.Series[Any]) -> list[str]:
     """The cells of a column as text: "–" for what is not known, yes and no for truth values."""
@@ -63,7 +76,7 @@ def _cells(column: pd.Series[Any]) -> list[str]:
 
 # %% ../../nbs/85_study/10_report.ipynb #198a63b4
 def markdown_table(table: pd.DataFrame) -> str:
-    """The table as GitHub Markdown, numbers aligned to the right, intervals in brackets behind their numbers."""
+    """GitHub Markdown: titles, numbers aligned to the right, intervals in brackets behind their numbers."""
     names = [str(name) for name in table.columns]
     cells = {name: _cells(table[name]) for name in names}
     right = {name: pd.api.types.is_numeric_dtype(table[name]) for name in names}
@@ -73,7 +86,7 @@ def markdown_table(table: pd.DataFrame) -> str:
             bounds = zip(cells[name], table[low], table[high], strict=True)
             cells[name] = [v if pd.isna(a) else f"{v} [{a:.{digits}f}, {b:.{digits}f}]" for v, a, b in bounds]
             del cells[low], cells[high]
-    head = "| " + " | ".join(map(_plain, cells)) + " |"
+    head = "| " + " | ".join(_plain(column_title(name)) for name in cells) + " |"
     rule = "|" + "|".join("---:" if right[name] else "---" for name in cells) + "|"
     body = ["| " + " | ".join(row) + " |" for row in zip(*cells.values(), strict=True)]
     return "\n".join([head, rule, *body]) + "\n"

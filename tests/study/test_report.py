@@ -142,9 +142,21 @@ def test_an_interval_stands_behind_its_number() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("mre_pct", "MRE (%)"), ("no_video_within_0.25s_pct", "no video within 0.25 s (%)"), ("miou", "mIoU"),
+        ("mae_frames", "MAE (frames)"), ("pct", "%"), ("cuts_per_event", "cuts per event"), ("row", "row"), ("s", "s"),
+        ("stack-three (seen)", "stack-three (seen)"), ("marking_min", "marking (min)"),
+    ],
+)  # fmt: skip
+def test_a_column_has_a_title_in_words(name: str, title: str) -> None:
+    assert report.column_title(name) == title
+
+
 def test_a_name_in_a_table_is_no_mail_address_and_no_cell() -> None:
     table = pd.DataFrame({"f1@0.5s": ["a|b"]})
-    assert report.markdown_table(table).splitlines() == ["| f1&#64;0.5s |", "|---|", "| a\\|b |"]
+    assert report.markdown_table(table).splitlines() == ["| F1&#64;0.5 s |", "|---|", "| a\\|b |"]
 
 
 def test_prose_is_markdown_with_fields() -> None:
