@@ -22,6 +22,7 @@ from .prefix_cache import flash_kernel, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
 from tempoloc_nb.engines.qwen import (
     BATCHED, fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
+    widen_frame_layers,
 )
 from ..models.locate import load_model, model_title
 from ..models.ask import Sampling
@@ -116,6 +117,8 @@ class _Loaded:
             tested_transformers()
             self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
             self.attention = use_batched_vision_attention(self.net)
+            if device != "cpu":
+                widen_frame_layers(self.net)
             use_prefix_cache(self.net)
         else:  # its answers are the same, and so is what is written of the engine: a run may begin with one of them
             self.net, self.processor, self.revision = loaded

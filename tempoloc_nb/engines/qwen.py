@@ -22,6 +22,7 @@ import numpy.typing as npt
 from ..core.errors import TempolocError
 from ..core.files import first_line, read_object
 from ..core.optional import import_transformers
+from .prefix_cache import LARGEST, MEAN
 from .protocol import Request, clip_error
 from ..models.locate import get_model
 from ..video.budget import MERGE, PATCHES, QWEN3_LEAST, QWEN3_TOTAL_PIXELS, smart_resize
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['TESTED', 'BATCHED', 'VideoRules', 'video_rules', 'processor_config', 'processor_rules', 'overlay_options', 'Shown',
-           'show', 'prepare', 'fit', 'positions', 'mrope_positions', 'stock_positions', 'check_version',
-           'tested_transformers', 'attend_in_segments', 'use_batched_vision_attention']
+__all__ = ['TESTED', 'BATCHED', 'FLASH', 'VideoRules', 'video_rules', 'processor_config', 'processor_rules', 'overlay_options',
+           'Shown', 'show', 'prepare', 'fit', 'positions', 'mrope_positions', 'stock_positions', 'check_version',
+           'tested_transformers', 'attend_in_segments', 'attend_by_flash', 'flash_does', 'use_batched_vision_attention',
+           'widen_frame_layers']
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #ed72255f
 _Family = Literal["qwen2_5_vl", "qwen3_vl"]
@@ -336,18 +338,83 @@ def attend_in_segments(
         out[:, where] = attend(q, k, v).transpose(0, 1)
     return out.transpose(0, 1)[None], None
 
+# %% ../../nbs/35_engines/40_qwen.ipynb #7a1e93c2
+FLASH = "torch_flash_segments"
+
+
+def attend_by_flash(
+    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: torch.Tensor | None,
+    cu_seq_lens_q: torch.Tensor | None = None, max_length_q: int | None = None, **options: Any,
+) -> tuple[torch.Tensor, None]:
+    """What `attend_in_segments` computes, in one call for segments of several lengths; on a GPU, in 16 bits."""
+    import torch
+    tokens = query.shape[2]
+    if cu_seq_lens_q is None or max_length_q is None or (len(cu_seq_lens_q) - 1) * max_length_q == tokens:
+        options |= {"cu_seq_lens_q": cu_seq_lens_q, "max_length_q": max_length_q}
+        return attend_in_segments(module, query, key, value, attention_mask, **options)
+    places = cu_seq_lens_q, cu_seq_lens_q, int(max_length_q), int(max_length_q)
+    dropout, causal = options.get("dropout", 0.0), bool(options.get("is_causal"))
+    rows = (x[0].transpose(0, 1) for x in (query, key, value))
+    kernel = torch.ops.aten._flash_attention_forward
+    out: torch.Tensor = kernel(*rows, *places, dropout, causal, False, scale=options.get("scaling"))[0]
+    return out[None], None
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #c4d80f63
+@cache
+def flash_does(device: torch.device, dtype: torch.dtype, heads: int, size: int) -> bool:
+    """Whether `attend_by_flash` can be used: its errors against 64 bits are like those of `attend_in_segments`."""
+    import torch
+    if device.type != "cuda" or dtype.itemsize != 2:
+        return False
+    drawn = torch.randn(3, 1, heads, 112, size, generator=torch.Generator().manual_seed(0)).to(dtype)
+    ends = torch.tensor([0, 64, 96, 112], dtype=torch.int32)
+    given = None, *drawn.to(device), None
+    there: dict[str, Any] = {"cu_seq_lens_q": ends.to(device), "max_length_q": 64}
+    query, key, value = drawn.double()
+    exact, _ = attend_in_segments(None, query, key, value, None, cu_seq_lens_q=ends)
+    try:
+        ways = [attend(*given, **there)[0] for attend in (attend_by_flash, attend_in_segments)]
+    except torch.cuda.OutOfMemoryError:
+        raise
+    except Exception:  # another GPU, another torch
+        return False
+    ours, theirs = ((way.cpu().double() - exact).abs() for way in ways)
+    return bool(ours.max() <= LARGEST * theirs.max() and ours.mean() <= MEAN * theirs.mean())
+
 # %% ../../nbs/35_engines/40_qwen.ipynb #68e55b43
 def use_batched_vision_attention(model: Any) -> str:
     """Let the frame encoder of a Qwen2.5-VL or Qwen3-VL attend to all segments at once; returns the name of the way.
 
-    flash-attention itself where it is installed and can run (CUDA, 16-bit weights), else `attend_in_segments`. The
-    language model keeps what it has. transformers 4.57 gives boundaries to flash-attention alone: there, ours works
-    but is called once per segment.
+    flash-attention itself where it is installed and can run (CUDA, 16-bit weights), else torch's own where it does
+    (`flash_does`), else `attend_in_segments`. The language model keeps what it has. transformers 4.57 gives boundaries
+    to flash-attention alone: there, ours works but is called once per segment.
     """
     transformers = import_transformers()
-    transformers.AttentionInterface.register(BATCHED, attend_in_segments)
+    for name, attend in ((BATCHED, attend_in_segments), (FLASH, attend_by_flash)):
+        transformers.AttentionInterface.register(name, attend)
     available = transformers.utils.is_flash_attn_2_available()
     fast = available and model.device.type == "cuda" and model.dtype.itemsize == 2
-    name = "flash_attention_2" if fast else BATCHED
+    frames = model.config.vision_config
+    does = flash_does(model.device, model.dtype, frames.num_heads, frames.hidden_size // frames.num_heads)
+    name = "flash_attention_2" if fast else FLASH if does else BATCHED
     model.set_attn_implementation({"vision_config": name})
     return name
+
+# %% ../../nbs/35_engines/40_qwen.ipynb #91b3d5ae
+def widen_frame_layers(model: Any) -> None:
+    """Pad the gated inner layers of a frame encoder with zeros, which change no result, to a multiple of 8 numbers."""
+    import torch
+    for block in model.model.visual.blocks:
+        if not hasattr(block.mlp, "gate_proj") or not (lacking := -block.mlp.down_proj.in_features % 8):
+            return
+        for layer in (block.mlp.gate_proj, block.mlp.up_proj, block.mlp.down_proj):
+            inward = layer is block.mlp.down_proj
+            weight = torch.nn.functional.pad(layer.weight.data, (0, lacking) if inward else (0, 0, 0, lacking))
+            layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+            if inward:
+                layer.in_features += lacking
+                continue
+            layer.out_features += lacking
+            if layer.bias is not None:
+                bias = torch.nn.functional.pad(layer.bias.data, (0, lacking))
+                layer.bias = torch.nn.Parameter(bias, requires_grad=False)

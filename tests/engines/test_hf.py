@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,10 @@ def qwen() -> HFBackend:
 # --- vision attention ---
 
 
-def encoder(window: int, full: Sequence[int]) -> Any:
+def encoder(window: int, full: Sequence[int], inner: int = 64) -> Any:
     config = transformers.Qwen2_5_VLConfig(
         vision_config={
-            "depth": 3, "hidden_size": 48, "num_heads": 3, "intermediate_size": 64, "out_hidden_size": 48,
+            "depth": 3, "hidden_size": 48, "num_heads": 3, "intermediate_size": inner, "out_hidden_size": 48,
             "fullatt_block_indexes": list(full), "window_size": window, "patch_size": 14,
         },
         text_config={
@@ -97,6 +98,48 @@ def test_segments_at_once_give_what_one_by_one_give(
     assert all(k["cu_seq_lens_q"] is not None for k in calls)
     assert torch.allclose(stock, ours, atol=1e-5, rtol=1e-4)
     assert model.model.language_model.config._attn_implementation == "sdpa"
+
+
+def test_flash_is_called_once_for_segments_of_several_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU torch has no such kernel: this one attends to one segment after another, as flash-attention does."""
+    calls = []
+
+    def kernel(*given: Any, scale: float | None) -> tuple[torch.Tensor]:
+        query, key, value, places, same, longest, _, dropout, causal, debug = given
+        assert places is same
+        assert (dropout, causal, debug) == (0.0, False, False)
+        assert longest == int(places.diff().max())
+        calls.append(longest)
+        parts = [[x[a:b].transpose(0, 1) for x in (query, key, value)] for a, b in pairwise(places.tolist())]
+        ways = [torch.nn.functional.scaled_dot_product_attention(*part, scale=scale) for part in parts]
+        return (torch.cat([way.transpose(0, 1) for way in ways]),)
+
+    monkeypatch.setattr(torch.ops.aten, "_flash_attention_forward", kernel)
+    dice = torch.Generator().manual_seed(0)
+    query, key, value = torch.randn(3, 1, 4, 26, 8, generator=dice)
+    for places, longest, times in (([0, 16, 20, 26], 16, 1), ([0, 13, 26], 13, 0)):
+        given = {"cu_seq_lens_q": torch.tensor(places, dtype=torch.int32), "max_length_q": longest, "scaling": 0.3}
+        ours, _ = vision_attention.attend_by_flash(None, query, key, value, None, **given)
+        wanted, _ = vision_attention.attend_in_segments(None, query, key, value, None, **given)
+        assert len(calls) == times
+        calls.clear()
+        assert ours.shape == wanted.shape
+        assert torch.allclose(ours, wanted, atol=1e-6)
+    assert not vision_attention.flash_does(torch.device("cpu"), torch.bfloat16, 4, 8)
+
+
+@pytest.mark.parametrize("inner", [90, 96])
+def test_zeros_widen_a_frame_encoder_and_change_nothing(inner: int) -> None:
+    model, sizes = encoder(56, (1,), inner), torch.tensor([[2, 10, 8]])
+    pixels = torch.randn(int(sizes.prod(1).sum()), 3 * 2 * 14 * 14, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        before = model.model.visual(pixels, grid_thw=sizes).pooler_output
+        vision_attention.widen_frame_layers(model)
+        after = model.model.visual(pixels, grid_thw=sizes).pooler_output
+    down = model.model.visual.blocks[0].mlp.down_proj
+    assert (down.in_features, down.weight.shape[1]) == (96, 96)
+    assert torch.allclose(before, after, atol=1e-6)
+    assert not torch.equal(after, torch.zeros_like(after))
 
 
 def test_it_can_be_trained_through() -> None:
