@@ -26,13 +26,13 @@ import argparse
 import hashlib
 import lzma
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from tempoloc_nb.clips.manifest import Clip, load_benchmark, write_manifest
+from tempoloc_nb.clips.manifest import Clip, Clips, load_benchmark, write_manifest
 from tempoloc_nb.clips.public import HOST, cut_clips
 from tempoloc_nb.clips.tasks import Event
 from tempoloc_nb.core.errors import TempolocError, json_text
@@ -41,13 +41,20 @@ from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.formats.lerobot import number_names, read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_numbers
-from tempoloc_nb.inference.baselines import BASELINES, make_baseline
+from tempoloc_nb.inference.baselines import (
+    BASELINES,
+    GRIPPER_RULES,
+    label_predictions,
+    make_baseline,
+    prediction_rows,
+)
 from tempoloc_nb.inference.fuse import fuse
 from tempoloc_nb.inference.record import derive_record, pack_predictions
 from tempoloc_nb.inference.run import answer_clips
-from tempoloc_nb.inference.signals import pixel_motion, rests
+from tempoloc_nb.inference.signals import Signal, pixel_motion, rests
 from tempoloc_nb.models.ask import AskConfig
 from tempoloc_nb.scoring.metrics import Floats
+from tempoloc_nb.study.questions import LABELS
 from tempoloc_nb.video.files import probe
 
 PLACE = data_dir() / "benchmarks" / "real"
@@ -176,24 +183,40 @@ def clip_of(
 def derive(root: Path, runs: Path) -> None:
     """Write what follows from signals: `gripper-rule.jsonl`, and `derived.jsonl` with a baseline a row.
 
-    NAME/fused are a baseline's times, moved to the signal where the clip has one. The G1's signal is the mean of the
-    right hand's six joints, as a user names them (`--gripper kRightHand`), the DROID episode's the command.
+    NAME/fused are a baseline's times, moved to the signal where the clip has one; of few labels, a draw is a trial. The
+    gripper rule read backward is there, too. The G1's signal is the mean of the right hand's six joints, as a user
+    names them (`--gripper kRightHand`), the DROID episode's the command.
     """
     real = load_benchmark("real")
     signals = read_gripper(root / "g1", real.of_task("g1"), gripper=("kRightHand",), say=print)
     droid = {"gripper": ("action.gripper_position",), "inverted": True}
     signals |= read_gripper(root / "droid", real.of_task("droid"), **droid, say=print)
     (parts := runs / "parts").mkdir(parents=True, exist_ok=True)
-    rule = make_baseline("gripper-rule", real, signals=signals)
-    answer_clips(real, runs / "gripper-rule.jsonl", AskConfig("gripper-rule", fps=8.0), rule)
-    rows, sources = [], []
+    for rule, place in zip(GRIPPER_RULES, (runs, parts), strict=True):
+        backend = make_baseline(rule, real, signals=signals)
+        answer_clips(real, place / f"{rule}.jsonl", AskConfig(rule, fps=8.0), backend)
+    sources = [parts / f"{GRIPPER_RULES[1]}.jsonl"]
+    rows = [row for _, row in read_jsonl(sources[0])]
     for name in BASELINES:
         sources.append(path := parts / f"{name}.jsonl")
         answer_clips(real, path, AskConfig(name, fps=8.0), make_baseline(name, real))
-        print(fuse(path, out := parts / f"{name}-fused.jsonl", benchmark=real, signals=signals, force=True))
-        rows += [{**row, "model": f"{name}/fused"} for _, row in read_jsonl(out) if row["clip"] in signals]
+        rows += fused(path, real, signals, f"{name}/fused")
+    for labels in LABELS:
+        for draw, predictions in enumerate(label_predictions(real, labels, draws=3)):
+            write_jsonl(path := parts / "labels.jsonl", prediction_rows(real, predictions, "guess", 8.0), force=True)
+            rows += fused(path, real, signals, f"{labels}-label/fused", draw)
     write_jsonl(runs / "derived.jsonl", rows)
     derive_record(runs / "derived.jsonl", *sources, derived={"rows": sorted({row["model"] for row in rows})})
+
+
+def fused(
+    path: Path, real: Clips, signals: Mapping[str, Signal], model: str, trial: int = 0
+) -> Iterator[dict[str, object]]:
+    """The rows of a file, moved to the signal of those clips that have one, as a trial of `model`."""
+    print(fuse(path, out := path.with_suffix(".fused.jsonl"), benchmark=real, signals=signals, force=True))
+    for _, row in read_jsonl(out):
+        if row["clip"] in signals:
+            yield {**row, "model": model, "trial": trial}
 
 
 def motion_cuts(root: Path) -> Path:

@@ -47,8 +47,9 @@ Predictions = dict[str, tuple[float, ...]]
 
 # %% auto #0
 __all__ = ['BASELINES', 'TRAINING_MEDIAN', 'GRIPPER_RULES', 'Predictions', 'Boundaries', 'clip_duration', 'baseline',
-           'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot', 'prediction_rows',
-           'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline', 'make_baseline']
+           'train_median', 'baseline_predictions', 'oracle_predictions', 'few_shot', 'label_predictions',
+           'prediction_rows', 'gripper_answers', 'signal_rows', 'motion_answers', 'BaselineBackend', 'is_baseline',
+           'make_baseline']
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #65135634
 def clip_duration(clip: Clip, task: Task) -> float | None:
@@ -196,6 +197,23 @@ def few_shot(
         chosen = places[..., :labels]
     chosen = chosen + (chosen >= np.arange(len(clips))[:, None])  # a clip is not among its own others
     return np.asarray(np.median((truth / lengths[:, None])[chosen], axis=2) * lengths[:, None])
+
+# %% ../../nbs/45_inference/10_baselines.ipynb #ba5e0042
+def label_predictions(benchmark: Clips, labels: int, draws: int = 5) -> list[Predictions]:
+    """The median of `labels` other clips, by length, for every clip of `benchmark`: a prediction for each draw.
+
+    A task with fewer other clips, or whose lengths are not known, has none, and neither has a clip from which an event
+    is absent.
+    """
+    drawn: list[Predictions] = [{} for _ in range(draws)]
+    for key, task in benchmark.tasks.items():
+        clips = [c for c in benchmark.of_task(key) if not c.absent]
+        times = few_shot(clips, task, labels, draws=draws, scaled=True) if clips else None
+        if times is not None:
+            for place, predictions in enumerate(drawn):
+                own = times[place % len(times)]
+                predictions.update({c.clip: tuple(map(float, row)) for c, row in zip(clips, own, strict=True)})
+    return drawn
 
 # %% ../../nbs/45_inference/10_baselines.ipynb #b25b0a35
 def prediction_rows(

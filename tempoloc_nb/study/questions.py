@@ -16,7 +16,7 @@ from ..clips.manifest import Clips
 from ..clips.tasks import Event
 from ..core.errors import TempolocError
 from ..core.settings import settings
-from ..inference.baselines import BASELINES, baseline_predictions
+from ..inference.baselines import BASELINES, baseline_predictions, label_predictions
 from ..inference.consensus import Combined, CombinedEvent, combine_trials
 from ..inference.fuse import fuse_answer
 from ..inference.record import read_rows
@@ -25,7 +25,7 @@ from ..scoring.metrics import Estimate, Sampled, draws
 from .report import PLAIN_NAMES
 
 # %% auto #0
-__all__ = ['NEAR', 'Said', 'event_lines', 'line_share', 'said_by', 'with_signal', 'no_video']
+__all__ = ['NEAR', 'Said', 'LABELS', 'event_lines', 'line_share', 'said_by', 'with_signal', 'no_video']
 
 # %% ../../nbs/85_study/32_questions.ipynb #e6c76aac
 NEAR = 0.25  # s, a frame pair at 8 frames a second
@@ -107,19 +107,32 @@ def _by_gripper(present: Clips, signals: Mapping[str, Signal], backward: bool) -
     return found
 
 # %% ../../nbs/85_study/32_questions.ipynb #3b1f0009
-def _guesses(present: Clips, signals: Mapping[str, Signal]) -> Iterator[tuple[str, Said]]:
-    plain = dict[str, Said]()
-    for name in BASELINES:
-        found = baseline_predictions(present, name)
-        plain[PLAIN_NAMES[name]] = {
-            c.clip: _timed(c.labels, found.get(c.clip, [None] * len(c.events))) for c in present.clips
-        }
+LABELS = (1, 5, 10)  # of other clips, that a guess knows
+
+
+def _guesses(present: Clips, signals: Mapping[str, Signal]) -> Iterator[tuple[str, list[Said]]]:
+    times = {PLAIN_NAMES[name]: [baseline_predictions(present, name)] for name in BASELINES}
+    every = baseline_predictions(present, "loo-median-scaled")  # where there are fewer other clips
+    for labels in LABELS:
+        few = label_predictions(present, labels, draws=3)
+        times[f"{labels} label{'s' * (labels > 1)}, by clip length"] = [every | own for own in few]
+    plain = dict[str, list[Said]]()
+    for name, guesses in times.items():
+        plain[name] = [
+            {c.clip: _timed(c.labels, own.get(c.clip, [None] * len(c.events))) for c in present.clips}
+            for own in guesses
+        ]
     yield from plain.items()
-    yield from ((f"{name} + signal", with_signal(present, signals, found)) for name, found in plain.items())
-    yield "gripper rule", _by_gripper(present, signals, False)
-    yield "gripper rule, from the end", _by_gripper(present, signals, True)
+    for name, drawn in plain.items():
+        yield f"{name} + signal", [with_signal(present, signals, said) for said in drawn]
+    yield "gripper rule", [_by_gripper(present, signals, False)]
+    yield "gripper rule, from the end", [_by_gripper(present, signals, True)]
 
 
-def no_video(present: Clips, signals: Mapping[str, Signal]) -> dict[str, Said]:
-    """What every guess without video says of events that happen, by the guess's name, alone and with the signal."""
+def no_video(present: Clips, signals: Mapping[str, Signal]) -> dict[str, list[Said]]:
+    """What every guess without video says of events that happen, by the guess's name, alone and with the signal.
+
+    A guess that knows a few labels alone has an answer for each draw of them, from all other clips where those are
+    fewer; any other guess has one answer.
+    """
     return dict(_guesses(present, signals))

@@ -19,6 +19,7 @@ from tempoloc_nb.inference.baselines import (
     baseline_predictions,
     clip_duration,
     few_shot,
+    label_predictions,
     make_baseline,
     oracle_predictions,
     prediction_rows,
@@ -178,6 +179,21 @@ def test_drawn_labels_are_other_clips_and_the_same_every_time(scaled: bool) -> N
     )
     assert few_shot(clips, sim.tasks["stack-three"], 30) is None
     assert few_shot(RECIPE.of_task("nut"), RECIPE.tasks["nut"], 1, scaled=True) is None  # of no known length
+
+
+def test_labels_are_drawn_for_each_task_that_has_enough() -> None:
+    """Nobody learns from a clip that lacks an event, or answers about one; few ways to choose are repeated."""
+    sim = load_benchmark("sim")
+    chosen = [*sim.of_task("stack-three")[:4], *sim.of_task("nut-assembly")[:2]]
+    gone = replace(chosen[0], events=(*chosen[0].events[:2], Event("grasping the cup", absent=True)))
+    few = sim.only({c.clip for c in chosen})
+    few = replace(few, clips=tuple(gone if c.clip == gone.clip else c for c in few.clips))
+    stacked = {c.clip for c in chosen[1:4]}
+    assert [drawn.keys() for drawn in label_predictions(few, 2)] == [stacked] * 5
+    one, other, *more = label_predictions(few, 1, draws=5)
+    assert one.keys() == stacked | {c.clip for c in chosen[4:]}
+    assert one != other
+    assert more == [one, other, one]
 
 
 def left_out(values: np.ndarray, i: int, lengths: np.ndarray) -> dict[str, np.ndarray]:
