@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -381,9 +382,16 @@ def _write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
     return index
 
 # %% ../../nbs/85_study/90_runner.ipynb #0dfef827
-def _shipped(results: Mapping[str, str]) -> dict[str, str]:
-    """Of a run's tables and figures, those that are published: no PNG of a figure that has an SVG, too."""
-    return {n: h for n, h in results.items() if not (n.endswith(".png") and f"{n[:-4]}.svg" in results)}
+def _shown(study: str) -> set[str]:
+    """The names of those figures of a study that a page shows from `figures/`."""
+    pages = (page.read_text(encoding="utf-8") for page in settings().paths.studies.parent.rglob("*.ipynb"))
+    return {name for page in pages for name in re.findall(rf"figures/{re.escape(study)}/([\w.-]+)\.\w+", page)}
+
+
+def _shipped(results: Mapping[str, str], shown: Container[str]) -> dict[str, str]:
+    """Of a run's tables and figures, those that are published: figures are, if `shown`, as SVG if there is one."""
+    twins = {f"{n[:-4]}.png" for n in results if n.endswith(".svg")}
+    return {n: h for n, h in results.items() if n not in twins and (n.startswith("tables/") or Path(n).stem in shown)}
 
 # %% ../../nbs/85_study/90_runner.ipynb #1ab654a1
 def _publish_outputs(notebook: Path, run: Path, record: Mapping[str, Any]) -> None:
@@ -446,7 +454,9 @@ def publish(profile: str = "full", only: Sequence[str] = ()) -> list[str]:
     for notebook in notebooks:
         run = paths.runs / profile / notebook.stem
         values = _finished_run(run)
-        record = {k: values[k] for k in ("parameters", "environment")} | {"results": _shipped(values["results"])}
+        record = {k: values[k] for k in ("parameters", "environment")} | {
+            "results": _shipped(values["results"], _shown(notebook.stem))
+        }
         _publish_files(run, notebook.stem, record)
         _publish_outputs(notebook, run, record)
     return [n.stem for n in notebooks]

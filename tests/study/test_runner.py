@@ -455,7 +455,8 @@ def test_a_profile_that_needs_gpus_is_refused_without_them(
 
 
 def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, project: Path) -> None:
-    path = write_study("01_one", PARAMETERS, BODY, FIGURE)
+    path = write_study("01_one", PARAMETERS, BODY, FIGURE, FIGURE.replace("line", "own"))
+    (path.parent.parent / "article.ipynb").write_text("![a line](../figures/01_one/line.svg)")
     with pytest.raises(TempolocError, match="too small to publish"):
         study.publish("quick")
     with pytest.raises(TempolocError, match="01_one has no finished full run"):
@@ -466,7 +467,8 @@ def test_publishing_needs_a_full_run_of_this_code(write_study: WriteStudy, proje
     record = json.loads((project / "data" / "results" / "01_one" / "run.json").read_text())
     assert published["metadata"]["tempoloc"]["results"] == record["results"]
     assert published["cells"][1]["outputs"]
-    assert (project / "figures" / "01_one" / "line.svg").is_file()
+    # Of the figures that which another page shows; the other is in the study's own notebook alone.
+    assert {p.name for p in (project / "figures" / "01_one").iterdir()} == {"line.svg", "line.json"}
     # Outputs are not code: the run is still the run of this notebook.
     assert study.planned_runs("full")[0].state == "unchanged"
     path.write_text(path.read_text().replace("[factor]", "[factor + 1]"))
@@ -510,6 +512,14 @@ def test_published_results_are_of_one_run() -> None:
         listed = {n.split("/", 1)[1] for n in note["results"]} | {"run.json"}
         there = {p.name for folder in (paths.results, paths.figures) for p in (folder / notebook.stem).glob("*")}
         assert there == listed
+
+
+def test_the_figures_kept_are_those_that_pages_show() -> None:
+    """In this repository; the quickstart's pictures are made by its own cells."""
+    figures = settings().paths.figures
+    kept = {p.name: {q.stem for q in p.iterdir()} for p in figures.iterdir()}
+    assert kept == {p.name: study._shown(p.name) for p in figures.iterdir()}
+    assert {name for n in study_notebooks() for name in study._shown(n.stem)} <= set().union(*kept.values())
 
 
 def test_study_notebooks_define_no_classes_and_export_nothing() -> None:
