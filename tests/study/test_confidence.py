@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from study_cells import study_functions
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark
+from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.inference.consensus import CombinedEvent, combine_trials
 from tempoloc_nb.study.questions import event_lines
 
@@ -64,11 +63,15 @@ def test_a_line_says_what_the_answer_and_the_truth_are() -> None:
 
 
 def test_shipped_answers_are_one_line_an_event_of_the_trials_chosen() -> None:
-    lines, first = TRUST.answers_to(["which"], WHICH), TRUST.answers_to(["which"], WHICH, 1)
+    files = [data_dir() / "predictions" / f"{name}.jsonl.xz" for name in ("which", "which-seed1", "which-seed2")]
+    lines, first = TRUST.answers_to(files[:1], WHICH), TRUST.answers_to(files[:1], WHICH, 1)
     assert len(lines) == len(first) == sum(len(c.events) for c in WHICH.clips)
     assert {0.6, 0.8, 1.0} <= set(lines["agree"]) <= {k / 5 for k in range(6)}  # of five crops
     assert set(first["agree"]) == {1.0}  # of one answer
-    three = TRUST.answers_to(["which", "which-seed1", "which-seed2"], WHICH, 1)
+    assert lines["doubt"].tolist() == (1 - lines["agree"]).tolist()
+    assert lines.groupby("shown")["differ"].nunique().max() == 1  # of the whole clip
+    assert set(first["differ"]) == {0.0}  # one log is like itself
+    three = TRUST.answers_to(files, WHICH, 1)
     assert {2 / 3, 1.0} <= set(three["agree"]) <= {k / 3 for k in range(4)}
 
 
@@ -76,7 +79,8 @@ def test_shipped_answers_are_one_line_an_event_of_the_trials_chosen() -> None:
 
 
 def table(*lines: tuple[str, float, bool]) -> pd.DataFrame:
-    return pd.DataFrame(lines, columns=["shown", "agree", "right"])
+    found = pd.DataFrame(lines, columns=["shown", "agree", "right"])
+    return found.assign(doubt=1 - found["agree"])
 
 
 @given(st.lists(st.tuples(st.sampled_from([0.0, 0.1, 0.2, 0.5, np.inf]), st.booleans()), min_size=1, max_size=12))
@@ -96,6 +100,16 @@ def test_an_auroc_is_of_all_videos_and_its_interval_is_drawn_from_them() -> None
     assert TRUST.drawn_auroc(table(*good, ("b", 1.0, True), ("b", 0.4, False)), 50).value == 1.0
     backwards = TRUST.drawn_auroc(table(("a", 0.2, True), ("a", 1.0, False), ("b", 0.2, True), ("b", 1.0, False)), 50)
     assert (backwards.value, backwards.low, backwards.high) == (0.0, 0.0, 0.0)
+
+
+def test_the_gain_of_a_second_doubt_is_paired() -> None:
+    """Trials that agree about all hide what is wrong; the logs of its clip differ."""
+    lines = table(*[(clip, 1.0, clip > "b") for clip in "abcdef"]).assign(differ=[0.5, 0.4, 0.0, 0.0, 0.0, 0.4])
+    (row,) = TRUST.doubt_table({"here": lines}, 50).to_dict("records")
+    assert (row["answers"], row["events"], row["wrong"]) == ("here", 6, 2)
+    assert (row["trials"], row["logs"], row["both"]) == (0.5, pytest.approx(7.5 / 8), pytest.approx(7.5 / 8))
+    assert row["gain"] == pytest.approx(row["both"] - row["trials"])
+    assert row["gain_low"] <= row["gain"] <= row["gain_high"]
 
 
 def test_an_auroc_without_a_wrong_answer_is_not_told() -> None:
@@ -133,22 +147,21 @@ OTHER = "1.00 grasping the can 1.00\n2.60 releasing the can 2.60\n3.00 end\n</th
 CUT = "1.00 grasping the can 1.00"
 
 
-def alike(folder: Path, *texts: str) -> dict[str, Any]:
+def alike(*texts: str) -> dict[str, Any]:
     """What the logs of a clip's trials have in common, by the study."""
     clip = asked("alone")
-    lines = [{"clip": clip.clip, "task": clip.task, "trial": t, "text": text} for t, text in enumerate(texts)]
-    (folder / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found: dict[str, Any] = TRUST.alike(folder / "p.jsonl", WHICH)
+    rows = [{"clip": clip.clip, "model": "m", "trial": t, "text": text} for t, text in enumerate(texts)]
+    found: dict[str, Any] = TRUST.alike(rows, WHICH)
     assert list(found) == [clip.extra["shown"]]
     return found
 
 
-def test_what_logs_have_in_common_is_the_mean_over_pairs_and_nothing_where_most_are_unreadable(tmp_path: Path) -> None:
-    assert list(alike(tmp_path, LOG, LOG, LOG).values()) == [1.0]
-    assert list(alike(tmp_path, LOG, OTHER).values()) == [0.5]
-    assert list(alike(tmp_path, LOG, LOG, OTHER).values()) == [pytest.approx((1 + 0.5 + 0.5) / 3)]
-    assert list(alike(tmp_path, LOG, LOG, CUT).values()) == [1.0]
-    assert list(alike(tmp_path, LOG, CUT, CUT).values()) == [0.0]
+def test_what_logs_have_in_common_is_the_mean_over_pairs_and_nothing_where_most_are_unreadable() -> None:
+    assert list(alike(LOG, LOG, LOG).values()) == [1.0]
+    assert list(alike(LOG, OTHER).values()) == [0.5]
+    assert list(alike(LOG, LOG, OTHER).values()) == [pytest.approx((1 + 0.5 + 0.5) / 3)]
+    assert list(alike(LOG, LOG, CUT).values()) == [1.0]
+    assert list(alike(LOG, CUT, CUT).values()) == [0.0]
 
 
 def test_the_table_counts_the_clips_below_the_limit() -> None:

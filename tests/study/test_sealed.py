@@ -24,6 +24,7 @@ from tempoloc_nb.models.locate import folder_revision, model_folder
 from tempoloc_nb.scoring.evaluation import Evaluation
 from tempoloc_nb.study.experiments import load_experiments, score
 from tempoloc_nb.study.questions import line_share
+from tempoloc_nb.study.report import PLAIN_NAMES
 from tempoloc_nb.study.tables import seed_means
 
 TUNED = study_functions("05")
@@ -145,6 +146,16 @@ def test_the_log_has_the_scores_of_the_answers_beside_it(
         assert len(told) == sum(len(clip.events) for clip in asked.clips)
         alone = told[told["kind"] == "alone"]  # an event a question, so that its share is what the log calls hits
         assert alone["right"].mean() == pytest.approx(line["result"]["alone"]["hit@0.25s"]["value"])
+
+
+def test_the_guess_beside_the_sealed_clips_is_the_best_that_opens_no_video(
+    answered: tuple[dict[str, Evaluation], list[pd.DataFrame]],
+) -> None:
+    name, run, most = TUNED.sealed_guess(load_benchmark("sealed"), 10)
+    assert name in PLAIN_NAMES.values()
+    assert set(run.tasks) == set(next(iter(answered[0].values())).tasks)
+    assert 25 < run.estimate("mre_pct").value < 35  # what labels alone come to on the development test, too
+    assert 0 < most < 20
 
 
 def test_the_sealed_answers_are_of_the_shipped_weights(sealed: ModuleType) -> None:
