@@ -6,7 +6,8 @@
 A recording of so many minutes is whole clips one after the other, in an order drawn from `--seed`, each as often as any
 other. `alone` is each clip by itself. Logs of each are asked for as `tempoloc segment` asks, without chance, in windows
 of `--window` seconds. Events count as found within 0.25 s and 0.5 s of a true one of the same name, one to one; cuts
-are the same whatever the name. Each length runs in a process of its own, whose peak resident memory is given.
+are the same whatever the name. Each length runs in a process of its own, whose processor time (of all its threads, so
+that others on the machine change little) and peak resident memory are given.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def measure(recordings: Sequence[Recording], given: argparse.Namespace) -> dict[
     """Logs of some recordings, scored together."""
     options = {"trials": given.trials, "prompt": LOG_PROMPT, "temperature": 0.0, "max_new_tokens": given.tokens}
     ask, engine = ask_config(given.model, **options), EngineConfig(given.backend)
-    by_video, began = {r.video: r for r in recordings}, time.monotonic()
+    by_video, began, spent = {r.video: r for r in recordings}, time.monotonic(), time.process_time()
     each = find_events(clips_of(list(by_video), ()), ask, engine, LogOptions(window=given.window))
     rows = [counts(found, by_video[found.path].truth) for found in each]
     total = {key: sum(row[key] for row in rows) for key in rows[0]}
@@ -105,7 +106,7 @@ def measure(recordings: Sequence[Recording], given: argparse.Namespace) -> dict[
         "recall_0.25_s": hits / total["true"], "precision_0.25_s": hits / max(total["found"], 1),
         "mean_error_s": total["error_s"] / max(named, 1), "seconds": round(time.monotonic() - began, 1),
         "seconds_per_minute": (time.monotonic() - began) / minutes,
-        "peak_mb": peak_mb(),
+        "cpu_s_per_minute": (time.process_time() - spent) / minutes, "peak_mb": peak_mb(),
     }  # fmt: skip
 
 
@@ -133,7 +134,8 @@ def main() -> None:
                 rows[name] = pool.submit(measure, recordings, given).result()
             print(name, json.dumps(rows[name]), flush=True)
             if given.output:  # after each length: what was measured stays
-                result = {"model": given.model, "window_s": given.window, "machine": machine(), "rows": rows}
+                result = {"model": given.model, "window_s": given.window, "trials": given.trials}
+                result |= {"machine": machine(), "rows": rows}
                 given.output.write_text(json.dumps(result, indent=1) + "\n")
 
 

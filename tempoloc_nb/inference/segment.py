@@ -188,9 +188,9 @@ class _Questions(Windowed):
         return {"labels": [], "window": self.length}
 
     def sureness(self) -> Iterator[str]:
-        """That confidence was measured of other answers, if at all."""
+        """That confidence is no probability, where there is one."""
         if self.ask.trials > 1:
-            yield "confidence is the share of its logs that agree: how often such events are right was not measured"
+            yield "confidence is the share of its logs that agree, and no probability"
 
     def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
         """A request about each window of each clip."""

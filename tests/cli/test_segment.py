@@ -61,7 +61,7 @@ def test_the_log_is_shown_and_written(run: Run, video: Path, engine: Logging, tm
         "     4.00 s  releasing the red cube   (confidence 100%)",
         "     5.00 s  grasping the red cube for the second time   (confidence 100%)",
     ]
-    assert "how often such events are right was not measured" in err
+    assert "the share of its logs that agree, and no probability" in err
     (found,) = json.loads((tmp_path / "log.json").read_text())
     assert [(e["boundary"], e["outcome"], e["occurrence"]) for e in found["events"]] == [
         (1.0, "missed", 1), (2.0, "succeeded", 1), (4.0, "unknown", 1), (5.0, "unknown", 2),
