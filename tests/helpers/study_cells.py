@@ -16,10 +16,11 @@ def study_functions(number: str) -> SimpleNamespace:
     kept: list[ast.stmt] = []
     for source in ("".join(c["source"]) for c in cells):
         for node in ast.parse(source).body if not source.startswith("%%") else []:
-            constant = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-            named = constant and node.targets[0].id.isupper()  # type: ignore[attr-defined]
+            first = node.targets[0] if isinstance(node, ast.Assign) else None
+            names = first.elts if isinstance(first, ast.Tuple) else [first]
+            named = all(isinstance(name, ast.Name) and name.id.isupper() for name in names)
             if named or isinstance(node, ast.Import | ast.ImportFrom | ast.FunctionDef):
                 kept.append(node)
-    names: dict[str, object] = {}
-    exec(compile(ast.Module(kept, []), path.name, "exec"), names)
-    return SimpleNamespace(**names)
+    defined: dict[str, object] = {}
+    exec(compile(ast.Module(kept, []), path.name, "exec"), defined)
+    return SimpleNamespace(**defined)
