@@ -6,8 +6,9 @@
 A recording of so many minutes is whole clips one after the other, in an order drawn from `--seed`, each as often as any
 other. `alone` is each clip by itself. Logs of each are asked for as `tempoloc segment` asks, without chance, in windows
 of `--window` seconds. Events count as found within 0.25 s and 0.5 s of a true one of the same name, one to one; cuts
-are the same whatever the name. A closing on air that a log has counts as found, and is not in the truth. Each length runs in a process of its own, whose processor time (of all its threads, so
-that others on the machine change little) and peak resident memory are given.
+are the same whatever the name. A closing on air that a log has counts as found, and is not in the truth. Each length
+runs in a process of its own, whose processor time (of all its threads, so that others on the machine change little) and
+peak resident memory are given.
 """
 
 from __future__ import annotations
