@@ -46,12 +46,11 @@ __all__ = ['find', 'segment', 'review']
 
 # %% ../../nbs/90_cli/25_find.ipynb #c11f0001
 def _finish(
-    found: Sequence[Found], targets: Mapping[Path, tuple[str, ...] | Task], output: Path | None, keep: Path | None, *,
-    push: Push, force: bool, as_json: bool,
-) -> None:
-    """Print, write and upload what was found; exit status 1 if some of it is missing."""
-    from tempoloc_nb.formats.found import copy_of, found_json, write_back, write_found
-    from tempoloc_nb.inference.run import forget_answers
+    found: Sequence[Found], targets: Mapping[Path, tuple[str, ...] | Task], output: Path | None, *,
+    force: bool, as_json: bool,
+) -> list[str]:
+    """Print and write what was found; lines on what could not be written."""
+    from tempoloc_nb.formats.found import found_json, write_back, write_found
 
     alone = as_json and str(output) == "-"  # the screen shows them once
     if as_json:
@@ -59,14 +58,19 @@ def _finish(
     if output is not None and not alone:
         write_found(found, output, force=force)
     done, left = write_back(found, targets)
-    tell(*done, *left)
-    if left or any(f.error for f in found):
-        raise typer.Exit(1)
-    if keep is not None:
-        forget_answers(keep)
-    for path in targets if push.push_to else ():
-        tell(f"uploading {copy_of(path)} to {push.push_to}")
-        tell(upload(push, copy_of(path), path, force=force))
+    tell(*done, *left, *_untold(found, output))
+    return left
+
+
+def _untold(found: Sequence[Found], output: Path | None) -> list[str]:
+    """A line on recordings of which the answers tell nothing for certain, and what a person can do."""
+    from tempoloc_nb.clips.videos import first_names
+
+    lost = [f.name for f in found if f.untold]
+    file = f"{output}" if output is not None and output.suffix.lower() == ".json" else "FILE.json (after -o FILE.json)"
+    what = f"nothing could be told for certain of {first_names(lost)}, and the same command would say the same"
+    ways = f"mark the events yourself with tempoloc review {file}, or ask another --model"
+    return [f"{what}: {ways}"] if lost else []
 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8a
 _FOR_LOCALIZE = (  # what a person with a few videos does not need
@@ -80,7 +84,7 @@ def _shown(each: Iterable[Found], as_json: bool, output: Path | None) -> list[Fo
     kept = []
     for found in each:
         kept.append(found)
-        if found.error:
+        if found.error and (as_json or found.unanswered):
             tell(found.error if found.name in found.error else f"{found.name}: {found.error}")
         elif not as_json:
             show(str(found), output)
@@ -96,8 +100,8 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
         yield
     except BaseException:
         if keep is not None and keep.exists():
-            force = ", with --force" if output is not None and output.exists() else ""
-            tell(f"{keep} has the answers so far: the same command goes on from them{force}")
+            force = " with --force" if output is not None and output.exists() else ""
+            tell(f"{keep} has the answers so far: the same command{force} asks only for the others")
         raise
 
 # %% ../../nbs/90_cli/25_find.ipynb #d9679f88
@@ -122,7 +126,9 @@ def _carry_out(
     push: Push, force: bool, as_json: bool, model: bool = True,
 ) -> None:
     """Ask, show, write, upload; with an output or a target, a model's answers stay beside it until all is written."""
+    from tempoloc_nb.formats.found import copy_of
     from tempoloc_nb.formats.lerobot import place_of
+    from tempoloc_nb.inference.run import forget_answers
     from tempoloc_nb.inference.store import answers_path
 
     if push.push_to:
@@ -138,7 +144,17 @@ def _carry_out(
     with _kept(keep, output):
         found = sorted(_shown(each, as_json, output), key=lambda f: recordings.index(f.video))
         tell(*notes)  # where nobody was asked
-        _finish(found, targets, output, keep, push=push, force=force, as_json=as_json)
+        left = _finish(found, targets, output, force=force, as_json=as_json)
+        if any(f.unanswered for f in found):
+            raise typer.Exit(1)
+    if left:
+        tell(*([f"{keep} has all answers: the same command asks for none again"] if keep is not None else []))
+        raise typer.Exit(1)
+    if keep is not None:
+        forget_answers(keep)
+    for path in targets if push.push_to else ():
+        tell(f"uploading {copy_of(path)} to {push.push_to}")
+        tell(upload(push, copy_of(path), path, force=force))
 
 # %% ../../nbs/90_cli/25_find.ipynb #82efd7a6
 _VideosArgument = Annotated[
@@ -165,6 +181,14 @@ class _Written:
     ] = ()
 
 # %% ../../nbs/90_cli/25_find.ipynb #f06d049b
+def _check_quotes(paths: Sequence[Path | str], events: Sequence[str] | None) -> None:
+    """Raise `TempolocError` for words in the place of files, where events are given: these had no quotes, or no -e."""
+    words = [str(p) for p in paths if not Path(p).exists() and not set("/\\.@") & set(str(p))]
+    if events and words:
+        way = 'each event in quotes and with its own --event, as --event "grasping the red cube"'
+        raise TempolocError(f"{words[0]}: no such file. If it is a part of an event, write {way}")
+
+
 @with_options(
     Choice, AskConfig, EngineConfig, Reading, _Written, but=_FOR_LOCALIZE, panels={"_Written": OUTPUT},
     model="tempoloc-tiny", trials=5, backend="hf",
@@ -209,6 +233,7 @@ def find(
     if back.signal and not back.write:
         raise TempolocError("--signal names what --write writes: give --write, too")
     _check_fuse(given, fuse)
+    _check_quotes(videos, event)
     labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
     videos = fetched(videos, built(Choice, given), notes.append, whole=back.write)
@@ -253,13 +278,14 @@ def segment(
 ) -> None:
     """List all events of videos, from a model that writes logs, or with --by from cuts of the signals, which need none.
 
-    Exit status 1 if a video could not be read or asked about, or has no log that can be read for certain.
+    Exit status 1 if a video could not be read or asked about, or is not whole and cannot be written.
     """
     from tempoloc_nb.formats.found import check_found, plan_log_write
     from tempoloc_nb.formats.recordings import check_not_named, cut_recordings, inquire, name_recordings
 
     notes, asked, push = list[str](), by is None or "model" in given, _push(given, write=write, force=force)
     ask: Callable[..., Iterable[Found]]
+    _check_quotes(videos, [word for name in ("events", "verbs", "objects") for word in given.get(name, ())])
     if by is None:
         _check_fuse(given, fuse)
         check_not_named(given)
@@ -329,7 +355,7 @@ def review(
     ] = None,
     video_root: VideoRootOption = None,
     output: Annotated[
-        Path | None, option(OUTPUT, "Manifest that takes the corrections; reviewed.jsonl by default.", "--output", "-o")
+        Path | None, option(OUTPUT, "Manifest that takes the corrections; by default beside SOURCE.", "--output", "-o")
     ] = None,
     who: Annotated[str, option(OUTPUT, "Who corrects; this account's name by default.")] = "",
     **given: Any,
@@ -343,6 +369,7 @@ def review(
     page = built(_Page, given)
     if (page.clips or page.force) and page.export is None:
         raise TempolocError("--clips and --force are about the page that --export writes: give --export FOLDER, too")
+    _check_quotes(predictions or [], event)
     opened = open_review(
         source, predictions or [], events=event or [], video_root=video_root, signals=given.get("signals"),
         output=output, who=who, choice=built(Choice, given), say=tell,

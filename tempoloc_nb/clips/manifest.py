@@ -9,7 +9,7 @@ import itertools
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path, PureWindowsPath
 from typing import Any, ClassVar
@@ -270,14 +270,15 @@ def _named_videos(videos: str | Path | Iterable[str | Path]) -> tuple[list[Path]
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #86fc3468
 def clips_of_videos(
-    videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own"
+    videos: str | Path | Iterable[str | Path], events: str | Iterable[str] | Task, task: str = "own",
+    say: Callable[[str], None] | None = None,
 ) -> Clips:
     """A benchmark without truth of your own videos: a file, several files, or all videos in folders.
 
     `events` are the labels of what is to be found, in their order, or a `Task`; then `task` is not used. Clip ids
     are unique: a video's name, with its folders where two would be called the same. `fps` and `duration` (s) are
     read from each file. Raises `TempolocError` with a line for each file that is no readable video, and for labels
-    that are empty or doubled.
+    that are empty or doubled. `say` gets the line instead, if another file can be read: the clip then lacks both.
     """
     if not isinstance(events, Task):
         labels = (events,) if isinstance(events, str) else tuple(events)
@@ -285,17 +286,20 @@ def clips_of_videos(
     paths, root = _named_videos(videos)
     clips, found = [], []
     for path, name in _clip_names(paths, root).items():
+        fps = duration = None
         try:
             info = probe(path)
+            fps, duration = round(info.fps, 6), round(info.duration, 6)
         except TempolocError as error:
             found.append(str(error))
-            continue
         unlabelled = tuple(Event(label) for label in events.events)
         video = path.relative_to(root).as_posix()
-        fps, duration = round(info.fps, 6), round(info.duration, 6)
         clips.append(Clip(f"{events.key}/{name}", events.key, unlabelled, video, fps, duration=duration))
-    if found:
+    if found and (say is None or len(found) == len(clips)):
         raise faults(found)
+    if say is not None:
+        for line in found:
+            say(line)
     return Clips(events.key, root, {events.key: events}, tuple(clips))
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #872d035c

@@ -86,15 +86,20 @@ def _take(lock: Any, path: Path, marker: Path) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 # %% ../../nbs/10_core/20_files.ipynb #ecff757f
+_ELSEWHERE = "give another -o"
+
+
 @contextmanager
 def sole_writer(path: Path) -> Iterator[None]:
     """As `held`, for an output that somebody named: its folder is made, and an error is a `TempolocError`."""
     with ExitStack() as stack:
+        folder = Path(os.path.realpath(path)).parent
         try:
-            Path(os.path.realpath(path)).parent.mkdir(parents=True, exist_ok=True)
+            folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(path))
         except OSError as error:
-            raise TempolocError(f"cannot write beside {path}: {error.strerror}") from None
+            why = f"{folder} takes no new file ({error.strerror})"
+            raise TempolocError(f"cannot write {path}: {why}; {_ELSEWHERE}") from None
         yield
 
 # %% ../../nbs/10_core/20_files.ipynb #e677c387
@@ -503,9 +508,9 @@ def _check_place(path: Path) -> None:
     real = Path(os.path.realpath(path))
     above = next((p for p in real.parents if p.exists()), real)
     if not above.is_dir():
-        raise TempolocError(f"cannot write {path}: {above} is no folder")
+        raise TempolocError(f"cannot write {path}: {above} is no folder; {_ELSEWHERE}")
     if not os.access(above, os.W_OK | os.X_OK):
-        raise TempolocError(f"cannot write {path}: the folder {above} may not be written to")
+        raise TempolocError(f"cannot write {path}: the folder {above} may not be written to; {_ELSEWHERE}")
 
 # %% ../../nbs/10_core/20_files.ipynb #24a1c064
 def check_folder(

@@ -20,7 +20,7 @@ from typing_extensions import Doc
 from ..core.errors import TempolocError, unknown
 from ..core.settings import settings
 from .protocol import Backend
-from ..models.locate import find_model, locate_model
+from ..models.locate import check_hub, find_model, locate_model
 
 _CLASSES = {"hf": "hf.HFBackend", "vllm": "vllm_offline.VLLMBackend", "openai": "server.OpenAIBackend",
             "ray": "ray_cluster.RayBackend"}  # fmt: skip
@@ -134,6 +134,8 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     if name == "openai":
         return _openai(model, given)
     place = locate_model(model)
+    if place.folder is None:
+        check_hub(place.path, place.revision)
     if place.revision:
         given.setdefault("revision", place.revision)
     if name == "hf":

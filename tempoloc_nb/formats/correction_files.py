@@ -52,19 +52,25 @@ def _cell(value: float | None) -> str:
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #7996ccab
 def _lines(p: Proposal) -> Iterator[list[str]]:
-    """The lines of one clip, in order of time; of one that was reviewed with the columns `_REVIEWED`."""
+    """The lines of one clip, in order of time; of one that was reviewed with the columns `_REVIEWED`.
+
+    `by` is who set the time: a person, a model, or the manifest where it does not say who; "" where there is none.
+    """
     before = reviewed(p.clip) if p.by == MANIFEST else None
     clip, by = text_cell(p.clip.clip), text_cell(p.by)
     if before is None:
         for event, time, sure in zip(p.clip.events, p.boundaries, p.confidence, strict=True):
             now = _ABSENT if event.label in p.absent else _cell(time)
-            yield [clip, text_cell(event.label), now, _cell(time), by, _cell(sure), "", *[""] * len(_REVIEWED)]
+            whom = by if now or p.by != MANIFEST else ""
+            yield [clip, text_cell(event.label), now, _cell(time), whom, _cell(sure), "", *[""] * len(_REVIEWED)]
         return
     times = [_ABSENT if label in p.absent else t for label, t in zip(p.clip.labels, p.boundaries, strict=True)]
-    kept = zip(p.clip.labels, times, p.boundaries, p.confidence, before.first, strict=True)
-    gone = ((label, _GONE, old, None, old) for label, old in before.gone)
-    for label, new, old, sure, first in sorted((*kept, *gone), key=lambda row: math.inf if row[2] is None else row[2]):
-        cells = new if isinstance(new, str) else _cell(new), _cell(old), by, _cell(sure), ""
+    own, rest = before.now[: len(times)], before.now[len(times) :]
+    kept = zip(p.clip.labels, times, p.boundaries, own, p.confidence, before.first, strict=True)
+    gone = ((label, _GONE, old, who, None, old) for (label, old), who in zip(before.gone, rest, strict=True))
+    lines = sorted((*kept, *gone), key=lambda row: math.inf if row[2] is None else row[2])
+    for label, new, old, who, sure, first in lines:
+        cells = [new if isinstance(new, str) else _cell(new), _cell(old), text_cell(who), _cell(sure), ""]
         yield [clip, text_cell(label), *cells, text_cell(before.stamp), _cell(first), text_cell(before.by)]
 
 # %% ../../nbs/55_formats/30_correction_files.ipynb #4504205c

@@ -100,13 +100,15 @@ def entries(clip: Clip) -> tuple[Entry, ...]:
 class _Reviewed:
     """What reviews left in a clip: the last, as "who, when", and who had proposed what before the first (s).
 
-    `first` has a time, or None, for each event, `gone` the events that a person said do not happen, as proposed.
+    `first` has a time, or None, for each event, `gone` the events that a person said do not happen, as proposed. `now`
+    says of each of both who set it as it stands: a person, or who proposed it.
     """
 
     stamp: str
     by: str
     first: tuple[float | None, ...]
     gone: tuple[tuple[str, float | None], ...]
+    now: tuple[str, ...]
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #3e81e56e
 def reviewed(clip: Clip) -> _Reviewed | None:
@@ -115,16 +117,22 @@ def reviewed(clip: Clip) -> _Reviewed | None:
     if not saves:
         return None
     labels, times, kept = list(clip.labels), [*_own_times(clip)], len(clip.events)
+    setters = [""] * kept
     for entry in reversed(saves):
         now = list(times)  # before this entry is undone
         for c in entry.changed:
+            who = "" if not c.missing and _near(c.old, c.new) else entry.who
             same = [i for i, label in enumerate(labels[: len(now)]) if label == c.label and _near(now[i], c.new)]
             if same:  # c.new is None for a missing event: one that is without a time, from here on
                 now[same[0]], times[same[0]], labels[same[0]] = math.nan, c.old, c.was or c.label
+                setters[same[0]] = setters[same[0]] or who
             elif c.missing:
-                labels, times = [*labels, c.label], [*times, c.old]
+                labels, times, setters = [*labels, c.label], [*times, c.old], [*setters, who]
+        if entry.by != MANIFEST:
+            setters = [setter or entry.by for setter in setters]
     gone = tuple(zip(labels[kept:], times[kept:], strict=True))
-    return _Reviewed(f"{saves[-1].who}, {saves[-1].when}", saves[0].by, tuple(times[:kept]), gone)
+    stamp, setters = f"{saves[-1].who}, {saves[-1].when}", [setter or MANIFEST for setter in setters]
+    return _Reviewed(stamp, saves[0].by, tuple(times[:kept]), gone, tuple(setters))
 
 # %% ../../nbs/55_formats/20_corrections.ipynb #0117a793
 @dataclass(frozen=True, slots=True)
@@ -292,7 +300,8 @@ def _check_after(row: Row, old: float) -> None:
 
 def _correct(clip: Clip, rows: Sequence[Row], stamp: Mapping[str, str], accept: bool) -> tuple[Clip, list[_Change]]:
     """One clip with a person's rows, and what they changed in it; `stamp` says who changed it, when and why."""
-    rows = _matched(clip, rows)
+    known = {name for entry in entries(clip) for name in (entry.who, entry.by)}  # a table says who set a time
+    rows = [replace(r, by=MANIFEST) if r.by in known else r for r in _matched(clip, rows)]
     _check_times(clip, rows)
     by = rows[0].by
     own = _own_times(clip) if by == MANIFEST else (None,) * len(rows)

@@ -9,7 +9,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -148,7 +148,7 @@ def _frame_rows(openings: Sequence[Sequence[float]]) -> Iterator[dict[str, Any]]
 
 # %% ../../nbs/55_formats/140_example.ipynb #21b9c021
 def _write_dataset(root: Path, demos: Sequence[_Demo]) -> None:
-    """The LeRobot dataset; raises `TempolocError` without pyarrow."""
+    """The LeRobot dataset."""
     arrow, parquet = import_optional("pyarrow"), import_optional("pyarrow.parquet")
     films = [demo.images(_FPS) for demo in demos]
     lengths = [len(film) for film in films]
@@ -176,7 +176,7 @@ _HZ, _SIDE = 20, 128  # control steps a second; pixels
 
 
 def _write_hdf5(path: Path, demos: Sequence[_Demo]) -> None:
-    """The demonstrations as robomimic keeps them; raises `TempolocError` without h5py."""
+    """The demonstrations as robomimic keeps them."""
     with import_optional("h5py").File(path, "w") as file:
         data = file.create_group("data")
         data.attrs["env_args"] = json.dumps({"env_name": "Stack", "env_kwargs": {"control_freq": _HZ}})
@@ -217,7 +217,7 @@ class Example:
         return (
             f"{self.program} find {recordings} {asked} -o found.json",
             f"{self.program} review found.json",
-            f"{self.program} dataset export csv reviewed.jsonl -o boundaries.csv",
+            f"{self.program} dataset export csv found-reviewed.jsonl -o boundaries.csv",
         )
 
     def __str__(self) -> str:
@@ -226,8 +226,17 @@ class Example:
         return "\n".join([f"{self.folder}:", *parts, "", "next:", *(f"  {line}" for line in self.commands)])
 
 # %% ../../nbs/55_formats/140_example.ipynb #158c3af3
-def _check_place(folder: Path, force: bool) -> None:
-    """Raise `TempolocError` where the example may not be written."""
+def _files(demos: Sequence[_Demo], left_out: Collection[str]) -> set[str]:
+    """The files of an example, without the parts that are left out."""
+    places = (f"videos/{_CAMERA}/{_FILE}.mp4", f"data/{_FILE}.parquet", f"meta/episodes/{_FILE}.parquet")
+    dataset = (f"my_dataset/{place}" for place in (*places, "meta/tasks.parquet", "meta/info.json"))
+    videos = (f"recordings/{demo.name}.mp4" for demo in demos)
+    files = (*videos, *dataset, *(name for name in _PARTS if "." in name))
+    return {file for file in files if file.partition("/")[0] not in left_out}
+
+
+def _check_place(folder: Path, force: bool, files: Collection[str]) -> None:
+    """Raise `TempolocError` where these files may not be written: others that are there would be lost."""
     real = Path(os.path.realpath(folder))
     if Path.cwd().is_relative_to(real):
         raise TempolocError(f"{folder} is the folder that you are in, or holds it: give the name of a new one")
@@ -235,12 +244,8 @@ def _check_place(folder: Path, force: bool) -> None:
         raise TempolocError(f"{folder} is no folder: give the name of a new one")
     if folder.is_dir() and any(folder.iterdir()) and not force:
         raise TempolocError(f"{folder} is there already: give the name of a new folder, or --force to write it anew")
-
-# %% ../../nbs/55_formats/140_example.ipynb #c8620589
-def _check_own(folder: Path, made: Path) -> None:
-    """Raise `TempolocError` if the folder holds a file that is none of the example's, as `made` has them."""
-    files = (p.relative_to(folder) for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
-    if other := sorted(str(file) for file in files if not (made / file).exists()):
+    there = (p for p in folder.rglob("*") if not p.is_dir() or p.is_symlink())
+    if other := sorted(str(p.relative_to(folder)) for p in there if p.relative_to(folder).as_posix() not in files):
         raise TempolocError(f"{folder} holds {first_names(other)}, which would be lost: give the name of a new folder")
 
 # %% ../../nbs/55_formats/140_example.ipynb #8ff108b9
@@ -252,15 +257,17 @@ def write_example(folder: str | Path, *, force: bool = False, say: Say = silent)
     than an example.
     """
     folder, demos, left_out = Path(folder), _demos(), dict[str, str]()
+    for name, library in (("my_dataset", "pyarrow"), ("demos.hdf5", "h5py")):
+        try:
+            import_optional(library)
+        except TempolocError as error:
+            left_out[name] = f"left out: {error}, then --force"
     with writing(folder):
-        _check_place(folder, force)
+        _check_place(folder, force, _files(demos, left_out))
         with folder_or_nothing(folder, force=force) as made:
             _write_recordings(made, demos)
             for name, write in (("my_dataset", _write_dataset), ("demos.hdf5", _write_hdf5)):
-                say(f"writing {folder / name}")
-                try:
+                if name not in left_out:
+                    say(f"writing {folder / name}")
                     write(made / name, demos)
-                except TempolocError as error:
-                    left_out[name] = f"left out: {error}, then --force"
-            _check_own(folder, made)
     return Example(folder, left_out)

@@ -23,7 +23,7 @@ from .hdf5_rules import Layout
 from .hdf5_write import check_places, check_subtasks_said, cuts_of, write_signals, SignalOptions
 from .lerobot import place_of, read_episodes, read_info
 from .lerobot_convert import check_rows, write_lerobot_subtasks
-from ..inference.found import Found
+from ..inference.found import Found, FoundEvent
 from ..video.files import Footage, FrameSource
 
 COLUMNS = ("video", "event", "boundary_s", "confidence", "status")
@@ -37,15 +37,17 @@ __all__ = ['COLUMNS', 'found_json', 'check_found', 'write_found', 'copy_of', 'pl
 def _found_csv(found: Sequence[Found]) -> str:
     """A table (CSV) with the columns `COLUMNS`, a line for each event of each video; times in seconds.
 
-    Of logs there are the columns `outcome` and `occurrence`, too, and where there are recordings of a dataset, a last
-    column `episode` names them. A text that a spreadsheet would take for a formula begins with an apostrophe.
+    `confidence` is what `Found.measured` says: measured, or the agreement of the answers. A log that nobody could tell
+    is a line without an event. Of logs there are the columns `outcome` and `occurrence`, too, and where there are
+    recordings of a dataset, a last column `episode` names them. A text that a spreadsheet would take for a formula
+    begins with an apostrophe.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     named, logged = any(f.episode for f in found), any(f.logged for f in found)
     writer.writerow([*COLUMNS, *["outcome", "occurrence"] * logged, *["episode"] * named])
     for f in found:
-        for e in f.events:
+        for e in f.events or [FoundEvent("", None, "missing")] * bool(f.error):
             numbers = ["" if v is None else round(v, 4) for v in (e.boundary, e.confidence)]
             path, label, status, episode = map(text_cell, (str(f.path), e.label, f.error or e.status, f.episode))
             log = [e.outcome or "", e.occurrence or ""] if logged else []
@@ -67,6 +69,7 @@ def _found_vtt(found: Sequence[Found]) -> str:
     )
     starts = [0.0, *(t for t, _ in known)]
     cues = [vtt_cue(start, end, label) for start, (end, label) in zip(starts, known, strict=False)]
+    notes += [f"NOTE {' '.join(one.error.split()).replace('-->', '->')}"] if one.error else []
     return "\n\n".join(["WEBVTT", *notes, *cues]) + "\n"
 
 # %% ../../nbs/55_formats/15_found.ipynb #f057ed95
@@ -91,7 +94,7 @@ def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Seq
     if path.suffix.lower() == ".vtt" and videos != 1:
         raise TempolocError(f"subtitles are of one video, not of {videos}: write .csv or .json")
     if not is_stream(path) and not path.absolute().parent.is_dir():
-        raise TempolocError(f"cannot write {path}: its folder is not there")
+        raise TempolocError(f"cannot write {path}: its folder is not there; make it, or give another -o")
     return check_output(path, force=force, inputs=inputs)
 
 

@@ -53,13 +53,15 @@ def _reason(error: Exception, name: str, up: bool) -> str:
     from huggingface_hub import constants, errors
 
     page, log_in = f"{constants.ENDPOINT}/datasets/{name}", "log in with hf auth login"
-    here, kept = ("", "") if up else ("is no path here, and ", "; what has come is kept")
+    here, kept, folder = ("", "", "") if up else (
+        "is no path here, and ", "; what has come is kept", "; or give the folder of a copy"
+    )  # fmt: skip
     reasons: tuple[tuple[type[Exception], str], ...] = (
         (errors.GatedRepoError, f"is gated: ask for access at {page}, then {log_in}"),
         (errors.RepositoryNotFoundError, f"{here}is no dataset on the Hub; for a private one {log_in}"),
         (errors.RevisionNotFoundError, f"has no such revision: see {page}/tree/main"),
         (errors.LocalTokenNotFoundError, f"needs a token of the Hub: {log_in}"),
-        (errors.OfflineModeIsEnabled, f"{here}HF_HUB_OFFLINE forbids to ask the Hub"),
+        (errors.OfflineModeIsEnabled, f"{here}HF_HUB_OFFLINE forbids to ask the Hub: unset it{folder}"),
     )
     status = getattr(getattr(error, "response", None), "status_code", None)
     cause = error.__cause__ if isinstance(error, errors.LocalEntryNotFoundError) else error
@@ -67,6 +69,8 @@ def _reason(error: Exception, name: str, up: bool) -> str:
         return found
     if status in (401, 403):
         return f"is not for your token ({status}): {log_in}"
+    if "Connect" in type(cause).__name__:  # httpx's and requests' own
+        return f"{here}the Hub cannot be reached ({first_line(cause or error)}): is there a network?{kept}{folder}"
     return f"{here}the Hub fails ({first_line(cause or error)}): try again{kept}"
 
 

@@ -86,7 +86,7 @@ class Search(ABC):
     def sureness(self) -> Iterator[str]:
         """What is to be said of the confidence of its answers."""
         if self.trained is not None and self.trained.calibration:
-            yield f"its confidence is {self.trained.calibration}"
+            yield f"its confidence was {self.trained.calibration}"
 
     @property
     def unit(self) -> str:

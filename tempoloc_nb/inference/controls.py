@@ -116,7 +116,8 @@ class Controls:
             for e in found.events
         )
         note = f"control questions: {found.model} {', '.join(self.verdicts)}"
-        return replace(found, events=events, warnings=(*found.warnings, *([note] if self.verdicts else ())))
+        notes = [note] if self.verdicts else []
+        return replace(found, events=events, warnings=(*found.warnings, *notes), measured=True)
 
     def __str__(self) -> str:
         lines = [

@@ -80,7 +80,8 @@ class _Listed(Windowed):
             lines = (*(f"{self.model} {line}" for line in unknown), *lines)
         warnings, trained = (*unlike(self, video, shown), *lines), str(self.trained or "")
         form = asked_form(parts[0][0]) if len(answers) == 1 else None
-        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps, form)
+        measured = self.trained is not None and self.trained.calibration is not None
+        return Found(video, events, self.model, info.duration, fps, texts, "", warnings, trained, gaps, form, measured)
 
     def _answer(self, request: Request, rows: Rows | str) -> WindowAnswer:
         """What the trials say about one window, in its own times."""
@@ -103,7 +104,9 @@ class _Listed(Windowed):
         if told is not None and measured:  # of other answers
             told = replace(told, events=tuple(replace(e, agreement=None) for e in told.events))
         lines = [line for i, e in enumerate(events) if (line := _other(e, i, answers))]
-        lines += [f"a log cannot be read for certain: {told.faults[0]}"] if told is not None and told.faults else []
+        if told is not None and told.faults:
+            disagree = all(log.usable for log in logs)
+            lines.append(f"{'' if disagree else 'a log cannot be read for certain: '}{told.faults[0]}")
         return WindowAnswer(window, events, tuple(lines), texts, fps, told)
 
     def _twice(self, answer: WindowAnswer) -> list[str]:

@@ -72,9 +72,11 @@ class Found:
 
     `texts` are the model's answers, a trial each; `fps` is the rate it saw.
 
-    `error` says why there is no answer at all; it is "" where there is one. `warnings` say why it may be worth little;
-    `trained_on` is what the model was trained on, "" where that is not known. `gaps` are parts (s) of which nothing is
-    said for certain. `form` is that of the texts, None where each is about a part of the video.
+    `error` says why there is no answer, or no log in the `texts`; else it is "". `warnings` say why it may be worth
+    little; `trained_on` is what the model was trained on, "" where that is not known. `gaps` are parts (s) of which
+    nothing is said for certain. `form` is that of the texts, None where each is about a part of the video. `measured`
+    says that `confidence` is bounded by what was measured of the model; else it is how far its answers agree, and is
+    shown as "agreement".
 
     A notebook shows a `Found` as a timeline under the clip's frames; elsewhere it is text.
     """
@@ -90,6 +92,7 @@ class Found:
     trained_on: str = ""
     gaps: tuple[tuple[float, float], ...] = ()
     form: Form | None = "lines"
+    measured: bool = False
 
     @property
     def path(self) -> Path:
@@ -105,6 +108,17 @@ class Found:
     def name(self) -> str:
         """The video's name, or FILE/EPISODE."""
         return recording_name(self.video)
+
+    @property
+    def unanswered(self) -> bool:
+        """Whether there is no answer, for the reason in `error`: asking again may help."""
+        return bool(self.error) and not self.texts
+
+    @property
+    def untold(self) -> bool:
+        """Whether there are answers, and they say of no event when it is, or that it is not there."""
+        asked = bool(self.texts and (self.events or self.error))
+        return asked and not any(e.status in ("ok", "absent") for e in self.events)
 
     @property
     def boundaries(self) -> tuple[float | None, ...]:
@@ -196,7 +210,8 @@ class Found:
         someone = self.texts or self.error or (self.events and not self.logged)  # cuts ask nobody
         asked = f", {answers}" if someone else ""
         head = f"{self.name} ({self.duration:.1f} s), {self.model}{asked}"
-        rows = [f"  {_when(e):>9}  {e.name}{f'   ({note})' if (note := _note(e)) else ''}" for e in self.events]
+        notes = [f"   ({note})" if (note := _note(e, self.measured)) else "" for e in self.events]
+        rows = [f"  {_when(e):>9}  {e.name}{note}" for e, note in zip(self.events, notes, strict=True)]
         return "\n".join([head, *([f"  {self.error}"] if self.error else rows), *(f"  {n}" for n in self.notes)])
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
@@ -208,7 +223,7 @@ class Found:
 
     def picture(self, frames: int = 8) -> Image.Image:
         """A timeline under `frames` evenly spaced frames. Raises `TempolocError` if the video cannot be read."""
-        marks = [Mark(e.name, e.boundary, _note(e)) for e in self.events]
+        marks = [Mark(e.name, e.boundary, _note(e, self.measured)) for e in self.events]
         return draw_timeline(strip_frames(self.video, frames), self.duration, marks)
 
 # %% ../../nbs/45_inference/04_found.ipynb #d20fb847
@@ -224,12 +239,13 @@ def _when(event: FoundEvent) -> str:
     return event.status.replace("_", " ") if event.boundary is None else f"{event.boundary:.2f} s"
 
 # %% ../../nbs/45_inference/04_found.ipynb #7dd841eb
-def _note(event: FoundEvent) -> str:
+def _note(event: FoundEvent, measured: bool) -> str:
     """What a reader should know of a boundary besides its time."""
     if event.boundary is None and event.status != "absent":
         return "" if event.status == "missing" else event.status.replace("_", " ")
     first = ["not in the video"] if event.boundary is None else [str(event.outcome)] if event.failed else []
-    return ", ".join([*first, *([] if event.confidence is None else [f"confidence {sure_text(event.confidence)}"])])
+    word = "confidence" if measured else "agreement"
+    return ", ".join([*first, *([] if event.confidence is None else [f"{word} {sure_text(event.confidence)}"])])
 
 # %% ../../nbs/45_inference/04_found.ipynb #8363fcc9
 Say = Callable[[str], None]

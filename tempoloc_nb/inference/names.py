@@ -230,7 +230,7 @@ class _Spans(Search):
 
     def sureness(self) -> Iterator[str]:
         """That nobody measured how good the names are."""
-        shares = "confidence is the share of answers that agree on a name: " if self.ask.trials > 1 else ""
+        shares = "agreement is the share of answers that give a name: " if self.ask.trials > 1 else ""
         yield f"{shares}how often such names are right was not measured"
 
 # %% ../../nbs/45_inference/08_names.ipynb #38ade7e3

@@ -188,9 +188,9 @@ class _Questions(Windowed):
         return {"labels": [], "window": self.length}
 
     def sureness(self) -> Iterator[str]:
-        """That confidence is no probability, where there is one."""
+        """What agreement is, where there is any."""
         if self.ask.trials > 1:
-            yield "confidence is the share of its logs that agree, and no probability"
+            yield "agreement is the share of its logs that have an event, and no probability"
 
     def plan(self, clips: Clips, infos: Mapping[str, VideoInfo]) -> Mapping[str, Sequence[Request]]:
         """A request about each window of each clip."""
@@ -238,7 +238,8 @@ class _Logged(_Questions):
         texts, lines = tuple(r["text"] for _, rows in ordered if not isinstance(rows, str) for r in rows), list[str]()
         good, logs = _logs_of(ordered, lines, self.alike)
         if not good:
-            return replace(self.failed(clip, info, "; ".join(lines)), texts=texts)
+            whole = not any(isinstance(rows, str) for _, rows in ordered)
+            return replace(self.failed(clip, info, "; ".join(lines)), texts=texts if whole else ())
         log, gaps = join_windows(good, logs), window_gaps(good, info.duration)
         events, dropped = self.options.chosen(log)
         lines += [*dropped, *([] if log.events else ["the log has no event"])]

@@ -29,9 +29,9 @@ OWN = ("tempoloc-tiny", "tempoloc-tiny-base")  # they come with the repository a
 HUB_ID = re.compile(r"(?!.*(--|\.\.))\w([\w.-]*\w)?/\w([\w.-]{0,94}\w)?")  # as the hub takes them
 
 # %% auto #0
-__all__ = ['OWN', 'HUB_ID', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model', 'safetensors_header',
-           'check_folder', 'model_title', 'folder_revision', 'model_revision', 'load_model', 'part_of', 'count_in',
-           'count_parameters', 'find_model', 'get_model', 'ask_config']
+__all__ = ['OWN', 'HUB_ID', 'model_folder', 'cached_folder', 'Place', 'find_place', 'locate_model', 'check_hub',
+           'safetensors_header', 'check_folder', 'model_title', 'folder_revision', 'model_revision', 'load_model',
+           'part_of', 'count_in', 'count_parameters', 'find_model', 'get_model', 'ask_config']
 
 # %% ../../nbs/30_models/20_locate.ipynb #2af846b4
 def model_folder(name: str | Path) -> Path | None:
@@ -108,6 +108,31 @@ def locate_model(name: str | Path) -> Place:
     raise unknown("model", name, {*listed_models(), *OWN}, way)
 
 # %% ../../nbs/30_models/20_locate.ipynb #f6043be4
+_ASK_S = 5.0  # s that the Hub may take to answer at all
+
+
+def check_hub(name: str, revision: str | None = None) -> bool:
+    """Whether the Hub, or its mirror, answers: without a network its library would try each file for a minute.
+
+    Raises `TempolocError` where it does not, and this machine's cache has no weights of the model `name` either.
+    """
+    try:
+        from huggingface_hub import constants, get_session
+    except ModuleNotFoundError:  # who loads the model says what is missing
+        return True
+    why = "HF_HUB_OFFLINE is set"
+    if not constants.HF_HUB_OFFLINE:
+        try:
+            get_session().head(constants.ENDPOINT, timeout=_ASK_S)
+            return True
+        except Exception as error:  # httpx, requests, a proxy
+            why = f"{constants.ENDPOINT} does not answer: {first_line(error)}"
+    if Place(hub=name, revision=revision).weights() is None:
+        way = f"run hf download {name} where there is a network, and copy it here; or give another model, or its folder"
+        raise TempolocError(f"{name} is not in this machine's cache, and cannot be downloaded ({why}): {way}")
+    return False
+
+
 _CLASSES = {
     "qwen2_5_vl": "Qwen2_5_VLForConditionalGeneration", "qwen3_vl": "Qwen3VLForConditionalGeneration",
     "qwen3_vl_moe": "Qwen3VLMoeForConditionalGeneration",
@@ -197,21 +222,24 @@ def load_model(
 ) -> tuple[Any, Any, str]:
     """(model, processor, revision) of a folder, or of a hub name at a `revision` of it.
 
-    Raises `TempolocError` for whatever cannot be loaded.
+    Where the Hub does not answer, its files are those of this machine's cache. Raises `TempolocError` for whatever
+    cannot be loaded.
     """
+    local = Path(name).is_dir()
+    alone = not local and not check_hub(str(name), revision)
     transformers = import_transformers()
     import torch
 
-    local = Path(name).is_dir()
     if local:
         check_folder(Path(name))
+    where_from: dict[str, Any] = {"revision": revision, "local_files_only": alone}
     try:
-        config = transformers.AutoConfig.from_pretrained(name, revision=revision)
+        config = transformers.AutoConfig.from_pretrained(name, **where_from)
         kind = type(config).model_type  # 4.57 answers config.model_type with the language model's
         if kind in _CLASSES:
             cls = getattr(transformers, _CLASSES[kind])
-            model = cls.from_pretrained(name, dtype=getattr(torch, dtype), revision=revision).to(device).eval()
-            processor = transformers.AutoProcessor.from_pretrained(name, revision=revision)
+            model = cls.from_pretrained(name, dtype=getattr(torch, dtype), **where_from).to(device).eval()
+            processor = transformers.AutoProcessor.from_pretrained(name, **where_from)
     except Exception as error:  # other people's files: transformers may raise anything
         where = "the folder cannot be loaded" if local else "no such folder, and the hub does not give it"
         raise TempolocError(f"{name}: {where}: {first_line(error)}") from error

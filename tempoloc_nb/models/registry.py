@@ -81,7 +81,8 @@ class Calibration:
         return float(np.interp(agree, self.agree, self.right))
 
     def __str__(self) -> str:
-        return f"calibrated on {self.on}: at most {sure_text(max(self.right))}, where all trials agree"
+        most = f"at most {sure_text(max(self.right))}, where all trials agree"
+        return f'measured on the benchmark "{self.on}": {most}'
 
 # %% ../../nbs/30_models/10_registry.ipynb #7f1b5da7
 @dataclass(frozen=True, slots=True)

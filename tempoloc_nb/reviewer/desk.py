@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -232,6 +232,11 @@ def _video_details(source: Footage | None, clip: Clip) -> dict[str, Any]:
     }  # fmt: skip
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #32b14ebf
+def _sure_word(answers: Iterable[Answers]) -> str:
+    """What the page calls the share behind an event: confidence where all of it was measured."""
+    return "confidence" if all(a.measured for a in answers) else "agreement"
+
+
 def _model_details(answers: Answers) -> dict[str, Any]:
     """The median of a model's answers for each event asked for; of a log how each ended, and what failed."""
     combined, held = answers.combined, [e for e in answers.log if not e.failed]
@@ -244,7 +249,7 @@ def _model_details(answers: Answers) -> dict[str, Any]:
             for e, outcome in zip(combined.events, outcomes, strict=True)
         ],
         "failed": [{"label": e.name, "boundary": e.boundary, "outcome": e.outcome} for e in answers.log if e.failed],
-        "gaps": answers.gaps,
+        "gaps": answers.gaps, "sure": _sure_word([answers]),
     }  # fmt: skip
 
 
@@ -354,7 +359,8 @@ class Desk:
         """A line for each clip, and what holds for all."""
         review, dataset = self.review, self.review.dataset is not None
         lines = [_queue_line(review, review.clip(name)) for name in review.names]
-        known = {"who": review.who, "output": review.output.name, "labels": _suggested(review)}
+        known = {"who": review.who, "output": review.output.name, "labels": _suggested(review),
+                 "sure": _sure_word(review.answers.values())}  # fmt: skip
         return {"clips": lines, "annotations": dataset, **known}
 
     def clip(self, request: Request) -> dict[str, Any]:

@@ -369,7 +369,8 @@ def write_page(review: Review, folder: Path | str, *, most: int = 0, force: bool
     """
     out = check_folder(folder, "index.html", force=force, inputs=[review.benchmark.root, review.output])
     desk, videos, clips = Desk(review), list[str | None](), list[dict[str, Any]]()
-    lines = desk.queue()["clips"]
+    queue = desk.queue()
+    lines = queue["clips"]
 
     def rank(index: int) -> tuple[bool, float]:
         sure = lines[index]["confidence"]
@@ -385,7 +386,8 @@ def write_page(review: Review, folder: Path | str, *, most: int = 0, force: bool
                 videos[-1] = name = f"{place}{file.suffix.lower()}"
                 shutil.copyfile(file, partial / name)
         desk.media.close()
-        queue = {"clips": [lines[i] for i in chosen], "who": "", "output": "", "annotations": False, "labels": []}
+        own = {"who": "", "output": "", "annotations": False, "labels": []}
+        queue = {**queue, **own, "clips": [lines[i] for i in chosen]}
         data = json_text({"queue": queue, "clips": clips, "videos": videos}).replace("<", "\\u003c")
         title = f"{review.benchmark.name}: {len(clips)} clips"
         (partial / "index.html").write_text(_STILL.format(title=title, data=data, script=script()), encoding="utf-8")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 
@@ -44,12 +45,16 @@ class Trial:
 # %% ../../nbs/80_reviewer/10_session.ipynb #95abb4bd
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """All that one model said of a clip, and the median; of a log all of its events, and its `gaps` (s)."""
+    """All that one model said of a clip, and the median; of a log all of its events, and its `gaps` (s).
+
+    Its confidence was `measured`, or is only how far the answers agree.
+    """
 
     combined: Combined
     trials: tuple[Trial, ...]
     log: tuple[FoundEvent, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
+    measured: bool = False
 
 # %% ../../nbs/80_reviewer/10_session.ipynb #71d56c05
 class Conflict(TempolocError):
@@ -151,9 +156,26 @@ class _Corrected:
             for name, clip in clips.items():
                 first = self.original.get(name)
                 if first is None or not (set(clip.labels) <= set(first.labels) or is_edited(clip)):
-                    raise TempolocError(f"{self.output} is no review of these clips: it holds {name}. Give another -o")
+                    raise self._other(name)
+                if self._shows_another(first, clip):
+                    raise self._other(f"{name}, but another video")
             self._read, self._saved = (state.st_mtime_ns, state.st_size), clips
         return self._saved
+
+    def _other(self, what: str) -> TempolocError:
+        """The error for an `output` that holds what is not of these clips, with an option that can be typed."""
+        places = (self.output.with_name(f"{self.output.stem}-{n}.jsonl") for n in count(2))
+        free = next(place for place in places if not place.exists())
+        return TempolocError(f"{self.output} is no review of these clips: it holds {what}. Give another: -o {free}")
+
+    def _shows_another(self, first: Clip, saved: Clip) -> bool:
+        """Whether a saved clip shows another video than the clip of its name here, as far as both tell."""
+        if first.duration and saved.duration and abs(first.duration - saved.duration) > 0.1:  # s
+            return True
+        if first.video is None or saved.video is None:
+            return False
+        here, there = first.video_path(self.benchmark.root), saved.video_path(self.output.parent)
+        return here.exists() and there.exists() and not here.samefile(there)
 
     def clip(self, name: str) -> Clip:
         """The clip as it stands; raises `TempolocError` for an unknown one.

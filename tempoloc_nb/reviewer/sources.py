@@ -94,6 +94,7 @@ class _FoundRow:
     camera: str | None = None
     gaps: tuple[tuple[float, float], ...] = ()
     form: Form | None = "lines"
+    measured: bool = True  # files that do not say it are of versions that wrote little else
 
 
 def _read_found(path: Path) -> list[Found]:
@@ -106,6 +107,7 @@ def _read_found(path: Path) -> list[Found]:
         (video,) = find_recordings([file], Choice((row.episode,), row.camera)) if row.episode else [file]
         results.append(Found(
             video, row.events, row.model, row.duration, row.fps, row.texts, row.error, gaps=row.gaps, form=row.form,
+            measured=row.measured and not any(e.occurrence for e in row.events),
         ))  # fmt: skip
     return results
 
@@ -129,7 +131,7 @@ def _answers_of(found: Found, clip: Clip) -> Answers:
             CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1, e.status == "absent") for e, sure in agreed
         )
         combined = Combined(clip.clip, clip.task, found.model, found.fps, "start", len(found.texts), own)
-        return Answers(combined, (), found.events, found.gaps)
+        return Answers(combined, (), found.events, found.gaps, found.measured)
     read = [parse_answer(text, clip.labels, found.duration, form=found.form) for text in found.texts]
     each = zip(combine_answers(read, FRAMES_PER_TOKEN / (found.fps or 1.0)), found.events, strict=True)
     events = tuple(_as_found(e, own) for e, own in each)
@@ -140,7 +142,7 @@ def _answers_of(found: Found, clip: Clip) -> Answers:
               tuple(e.end if e.usable else None for e in answer.events))
         for number, (text, answer) in enumerate(zip(found.texts, read, strict=True))
     )  # fmt: skip
-    return Answers(move_events(combined, found.boundaries), tuple(trials))
+    return Answers(move_events(combined, found.boundaries), tuple(trials), measured=found.measured)
 
 
 def _review_found(results: Sequence[Found], output: Path | str | None, who: str) -> Review:
@@ -246,11 +248,11 @@ def _review_dataset(path: Path, events: Sequence[str], choice: Choice, output: P
         clips.append(Clip(name, key, own, None, rate, duration=seconds, extra=extra))
         footage[name] = r
     benchmark = _benchmark_of(key, path.parent, clips)
-    place, dataset = output or place_of(path).with_name(f"{key}-reviewed.jsonl"), path if path.is_dir() else None
+    place, dataset = output or place_of(path).with_name(_own_name(place_of(path))), path if path.is_dir() else None
     return Review(benchmark, place, footage=footage, signals=_gripper(path, benchmark), who=who, dataset=dataset)
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7e
-def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
+def _open_benchmark(path: Path | str, events: Sequence[str], say: Say) -> Clips:
     """A benchmark by name or path; videos, and folders of videos, with the events to be marked."""
     here = Path(path)
     if here.suffix.lower() in (".csv", ".vtt") and here.is_file():
@@ -261,7 +263,7 @@ def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
         if here.is_dir():
             check_plain_folder(here)
         if events:
-            return clips_of_videos(here, events)
+            return clips_of_videos(here, events, say=lambda line: say(f"{line} It stays in the list."))
         if video or videos_below(here):
             raise TempolocError(f"{path} has no manifest: name in order what is to be marked, -e EVENT -e EVENT")
     if events:
@@ -269,10 +271,20 @@ def _open_benchmark(path: Path | str, events: Sequence[str]) -> Clips:
     return load_benchmark(path)
 
 
-def _place(benchmark: Clips) -> Path:
-    """Where a review is saved if nobody says so: beside the clips, or here where they are this package's."""
-    shipped = benchmark.root.resolve().is_relative_to(data_dir().resolve())
-    return Path(f"{benchmark.name}-reviewed.jsonl") if shipped else benchmark.root / "reviewed.jsonl"
+def _place(benchmark: Clips, source: Path | str | Clips) -> Path:
+    """Where a review is saved if nobody says so: in the folder of the clips, or here where they are this package's.
+
+    A file beside others, a video or a manifest of its own name, has its review under its name.
+    """
+    if benchmark.root.resolve().is_relative_to(data_dir().resolve()):
+        return Path(f"{benchmark.name}-reviewed.jsonl")
+    file = benchmark.file or (source if isinstance(source, str | Path) and Path(source).is_file() else "manifest")
+    name = Path(file).name.removesuffix(".xz")
+    return benchmark.root / ("reviewed.jsonl" if name.partition(".")[0] == "manifest" else _own_name(Path(name)))
+
+
+def _own_name(path: Path) -> str:
+    return f"{path.stem}-reviewed.jsonl"
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7f
 def open_review(
@@ -284,12 +296,14 @@ def open_review(
 
     `predictions` are files of one model's trials; a `predictions.jsonl` beside a manifest is taken where none are
     given. `events` name what is to be marked where nothing does; `signals` hold the gripper (the benchmark's by
-    default). `output` takes the corrections: `reviewed.jsonl` beside the clips by default. `say` gets a line on a
-    dataset of the Hub. Raises `TempolocError` for what cannot be read.
+    default). `output` takes the corrections: by default `reviewed.jsonl` in the folder of the clips, for a file or a
+    dataset `NAME-reviewed.jsonl` beside it. `say` gets a line on a dataset of the Hub, and on a video that cannot be
+    read where another one can. Raises `TempolocError` for what cannot be read.
     """
     if isinstance(source, Found):
         source = [source]
     if isinstance(source, str | Path) and Path(source).suffix.lower() == ".json":
+        output = output or Path(source).with_name(_own_name(Path(source)))
         source = _read_found(Path(source))
     if not isinstance(source, str | Path | Clips):
         return _review_found(source, output, who)
@@ -297,7 +311,7 @@ def open_review(
         source = str(fetched([source], choice or Choice(), say)[0])
     if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
-    benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events)
+    benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events, say)
     given = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     beside = benchmark.root / "predictions.jsonl"
     if not given and benchmark.file is not None and beside.is_file():
@@ -305,4 +319,5 @@ def open_review(
     answers = _read_answers(given, benchmark) if given else {}
     videos = {c.clip: c.video_path(Path(video_root)) for c in benchmark.clips if c.video} if video_root else {}
     grip = read_gripper(signals, benchmark.clips) if signals else _gripper(benchmark.root / "signals.npz", benchmark)
-    return Review(benchmark, output or _place(benchmark), answers=answers, footage=videos, signals=grip, who=who)
+    place = output or _place(benchmark, source)
+    return Review(benchmark, place, answers=answers, footage=videos, signals=grip, who=who)

@@ -50,7 +50,7 @@ def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path, mo
     assert trained.startswith("tempoloc: tempoloc-tiny was trained on simulated robot arms")
     assert trained.endswith("clips of at most 37 s")
     assert "what its training never shows" in caution
-    assert calibrated.startswith("tempoloc: its confidence is calibrated on which: at most ")
+    assert calibrated.startswith('tempoloc: its confidence was measured on the benchmark "which": at most ')
     most = float(calibrated.split("at most ")[1].split("%")[0])
     shown = [float(part.split("%")[0]) for part in out.split("(confidence ")[1:]]
     assert len(shown) == len(EVENTS) // 2
@@ -188,7 +188,7 @@ def test_a_run_that_ends_early_goes_on(
     monkeypatch.setattr(finding, "_loaded", lambda *_: next(engines))
     code, _, err = run(*command)
     assert code == (130 if isinstance(error, KeyboardInterrupt) else 1)
-    assert f"{out}.answers.jsonl has the answers so far: the same command goes on from them" in err
+    assert f"{out}.answers.jsonl has the answers so far: the same command asks only for the others" in err
     assert not out.exists()
     code, _, err = run(*command, "--seed", 5)
     assert (code, err.count("\n")) == (1, 1)
@@ -232,7 +232,7 @@ def test_only_what_failed_is_asked_again(run: Run, four: Path, tmp_path: Path, m
     code, out, err = run("find", four, *EVENTS, "-o", tmp_path / "out.csv")
     assert (code, "b.mp4" in out) == (1, False)
     assert len([line for line in err.splitlines() if "b.mp4" in line]) == 1
-    assert err.splitlines()[-1].endswith("the same command goes on from them, with --force")
+    assert err.splitlines()[-1].endswith("the same command with --force asks only for the others")
     (four / "b.mp4").write_bytes(good)
     assert run("find", four, *EVENTS, "-o", tmp_path / "out.csv", "--force")[0] == 0
     assert {*again.asked} == {"own/b"}
@@ -302,7 +302,7 @@ def test_what_is_not_in_the_video_is_told_from_what_is_missing() -> None:
     assert _found_csv([one]).splitlines()[2:] == ["a.mp4,event 2,,,missing", "a.mp4,lifting,,0.8,absent"]
     assert "NOTE event 2: missing\n\nNOTE lifting: not in the video\n\n" in _found_vtt([one])
     assert json.loads(found_json([one]))[0]["events"][2]["status"] == "absent"
-    assert "     absent  lifting   (not in the video, confidence 80%)" in str(one)
+    assert "     absent  lifting   (not in the video, agreement 80%)" in str(one)
     assert one.to_pandas()["status"].tolist() == ["ok", "missing", "absent"]
     whole = replace(one, events=(one.events[0], one.events[2]))
     assert whole.clip.absent == ("lifting",)
@@ -343,3 +343,19 @@ def test_fusing_moves_each_event_to_the_gripper_of_the_file(run: Run, tmp_path: 
 def test_fusing_what_has_no_gripper_is_one_line(run: Run, video: Path) -> None:
     code, _, err = run("find", video, *EVENTS, "--fuse")
     assert (code, "demo.mp4 is a video, which has no gripper" in err) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("find", "demo.mp4", "-e", "grasping", "the", "red", "cube"),
+        ("find", "demo.mp4", "-e", "grasping the red cube", "releasing the red cube"),
+        ("segment", "demo.mp4", "--event", "grasping", "the", "red", "cube"),
+        ("review", "demo.mp4", "-e", "grasping", "the", "red", "cube"),
+    ],
+)
+def test_forgotten_quotes_are_named(run: Run, video: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
+    monkeypatch.chdir(video.parent)
+    code, out, err = run(*command)
+    assert (code, out, err.count("\n")) == (1, "", 1)
+    assert err.endswith('write each event in quotes and with its own --event, as --event "grasping the red cube"\n')

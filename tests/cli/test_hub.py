@@ -118,8 +118,8 @@ def test_paths_are_no_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("gated", ": is gated: ask for access at http://"),
         ("other", " on the Hub is not a LeRobot dataset: it has no meta/info.json"),
         ("down", ": is no path here, and the Hub fails ("),
-        ("offline", ": is no path here, and HF_HUB_OFFLINE forbids to ask the Hub"),
-        ("away", ": is no path here, and the Hub fails ("),
+        ("offline", ": is no path here, and HF_HUB_OFFLINE forbids to ask the Hub: unset it; or give"),
+        ("away", ": is no path here, and the Hub cannot be reached ("),
     ],
 )
 def test_what_cannot_be_fetched_is_one_line(

@@ -11,6 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.protocol import row_seed
 from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
@@ -56,12 +57,12 @@ def test_the_log_is_shown_and_written(run: Run, video: Path, engine: Logging, tm
         assert code == 0, err
     assert out.splitlines() == [
         "demo.mp4 (7.0 s), logging-model, 2 answers",
-        "     1.00 s  grasping the red cube   (missed, confidence 100%)",
-        "     2.00 s  grasping the red cube   (confidence 100%)",
-        "     4.00 s  releasing the red cube   (confidence 100%)",
-        "     5.00 s  grasping the red cube for the second time   (confidence 100%)",
+        "     1.00 s  grasping the red cube   (missed, agreement 100%)",
+        "     2.00 s  grasping the red cube   (agreement 100%)",
+        "     4.00 s  releasing the red cube   (agreement 100%)",
+        "     5.00 s  grasping the red cube for the second time   (agreement 100%)",
     ]
-    assert "the share of its logs that agree, and no probability" in err
+    assert "that have an event, and no probability" in err
     (found,) = json.loads((tmp_path / "log.json").read_text())
     assert [(e["boundary"], e["outcome"], e["occurrence"]) for e in found["events"]] == [
         (1.0, "missed", 1), (2.0, "succeeded", 1), (4.0, "unknown", 1), (5.0, "unknown", 2),
@@ -80,7 +81,7 @@ def test_windows_and_chosen_events(run: Run, video: Path, engine: Logging) -> No
     assert code == 0
     assert "asking logging-model about 3 windows, 2 trials each" in err
     assert out.splitlines()[1:] == [
-        "     4.00 s  releasing the red cube   (confidence 100%)",
+        "     4.00 s  releasing the red cube   (agreement 100%)",
         "  dropped, as --event names others: 3 grasping the red cube", "  not in the log: waving",
     ]  # fmt: skip
     code, out, _ = run("segment", video, "--trials", 2, "--moments")
@@ -137,12 +138,44 @@ def test_fusing_moves_grasps_to_the_gripper_and_says_so(run: Run, engine: Loggin
     assert " of 4 events" in err
 
 
-def test_an_answer_that_is_no_log_is_exit_status_1(run: Run, video: Path, engine: Logging, tmp_path: Path) -> None:
+def test_answers_that_tell_nothing_are_a_result_and_a_line_says_what_a_person_can_do(
+    run: Run, video: Path, engine: Logging, tmp_path: Path
+) -> None:
     engine.odd = lambda *_: "Event 1: <1.0> <2.0> grasping the cup"
-    code, out, err = run("segment", video, "--trials", 2, "-o", tmp_path / "log.csv")
-    assert (code, out) == (1, "")
-    assert "2 of 2 logs cannot be read for certain: 'Event 1: <1.0> <2.0> grasping the cup' has two times" in err
-    assert list(csv.DictReader((tmp_path / "log.csv").read_text().splitlines())) == []
+    for suffix in ("json", "csv", "vtt"):
+        code, out, err = run("segment", video, "--trials", 2, "-o", tmp_path / f"log.{suffix}")
+        why = (
+            "2 of 2 logs cannot be read for certain: 'Event 1: <1.0> <2.0> grasping the cup' has two times that differ"
+        )
+        assert (code, out.splitlines()[1:]) == (0, [f"  {why}"])
+        file = tmp_path / "log.json" if suffix == "json" else "FILE.json (after -o FILE.json)"
+        said = "nothing could be told for certain of demo.mp4, and the same command would say the same"
+        ways = f"mark the events yourself with tempoloc review {file}, or ask another --model"
+        assert err.splitlines()[-1] == f"tempoloc: {said}: {ways}"
+    assert "answers so far" not in err
+    assert not list(tmp_path.glob("*.answers.*"))
+    (row,) = csv.DictReader((tmp_path / "log.csv").read_text().splitlines())
+    assert (row["event"], row["boundary_s"], row["status"]) == ("", "", why)
+    assert f"NOTE {why}" in (tmp_path / "log.vtt").read_text()
+    assert open_review(tmp_path / "log.json").clip("own/demo").events == ()
+
+
+def test_only_where_asking_again_may_help_a_line_says_so(
+    run: Run, video: Path, engine: Logging, tmp_path: Path
+) -> None:
+    encode(tmp_path / "other.mp4", images(), 10)
+    engine.odd = lambda request, _: TempolocError("the server is ill") if "other" in request.clip else "nothing"
+    command = ("segment", video, tmp_path / "other.mp4", "--trials", 2, "-o", tmp_path / "log.json")
+    code, _, err = run(*command)
+    assert code == 1
+    assert (
+        f"{tmp_path / 'log.json'}.answers.jsonl has the answers so far: the same command with --force asks only" in err
+    )
+    assert "nothing could be told for certain of demo.mp4, and" in err
+    engine.odd = lambda *_: None
+    engine.asked.clear()
+    code, out, _ = run(*command, "--force")
+    assert (code, {r.clip for r in engine.asked}, "2.00 s  grasping the red cube" in out) == (0, {"own/other"}, True)
 
 
 @pytest.mark.parametrize(

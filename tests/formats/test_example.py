@@ -99,7 +99,7 @@ def test_what_is_there_is_kept(made: Example, tmp_path: Path, monkeypatch: pytes
     with pytest.raises(TempolocError, match="notes is there already: give the name of a new folder, or --force"):
         write_example(folder)
     with pytest.raises(TempolocError, match=r"notes holds mine\.txt, which would be lost"):
-        write_example(folder, force=True)
+        write_example(folder, force=True, say=lambda line: pytest.fail(f"{line} before all was checked"))
     assert [p.name for p in folder.iterdir()] == ["mine.txt"]
     with pytest.raises(TempolocError, match=r"mine\.txt is no folder"):
         write_example(folder / "mine.txt")
@@ -109,15 +109,15 @@ def test_what_is_there_is_kept(made: Example, tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.glob("*.part*"))
 
 
-def test_an_example_is_written_anew_unless_somebody_added_to_it(
-    made: Example, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_example_is_written_anew_unless_somebody_added_to_it(made: Example, monkeypatch: pytest.MonkeyPatch) -> None:
     added = made.folder / "recordings" / "found.json"
     added.write_text("{}")
     with pytest.raises(TempolocError, match=r"holds recordings.found\.json, which would be lost"):
         write_example(made.folder, force=True)
     added.unlink()
     (made.folder / "clips.jsonl").write_text("")
+    written = {p.relative_to(made.folder).as_posix() for p in made.folder.rglob("*") if p.is_file()}
+    assert written == example._files(example._demos(), ())
     assert write_example(made.folder, force=True) == made
     assert len(load_benchmark(made.folder / "clips.jsonl").clips) == 3
 
@@ -135,3 +135,6 @@ def test_a_part_without_its_library_is_left_out_and_named(tmp_path: Path, monkey
     assert "my_dataset       left out: pyarrow is not installed" in str(done)
     assert shlex.split(done.commands[0])[:3] == ["tempoloc", "find", str(done.folder / "recordings")]
     json.dumps(dict(done.left_out))
+    (done.folder / "demos.hdf5").write_text("of another time, with the library")
+    with pytest.raises(TempolocError, match=r"holds demos\.hdf5, which would be lost"):
+        write_example(done.folder, force=True)

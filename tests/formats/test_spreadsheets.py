@@ -136,7 +136,7 @@ def test_a_number_that_went_out_so_needs_no_other_witness(table: Path) -> None:
     assert saved(table, text).changes == ()
 
 
-FORMULAS = ("=1+1", "+1", "-2", "@SUM(A1)", "=HYPERLINK(\"http://x\")", "'=x", "''@x", "\tx", "\rx", "-", "=")
+FORMULAS = ("=1+1", "+1", "-2", "@SUM(A1)", '=HYPERLINK("http://x")', "'=x", "''@x", "\tx", "\rx", "-", "=")
 PLAIN = ("grasp", "'tis", "a=b", "'", "", " =x", "1-2", "Ünder")
 
 
@@ -203,8 +203,8 @@ def test_a_reviewed_table_says_who_and_what_was_proposed(tmp_path: Path, monkeyp
     assert (stamp.stamp, stamp.gone, stamp.first) == (bob, (), (0.75, 2.125, 6.5))
     assert columns(tmp_path / "r.csv") == [
         ("lifting the jug", "0.75", "0.75", "manifest", bob, "0.75", "manifest"),
-        ("tilting it", "2.75", "2.75", "manifest", bob, "2.125", "manifest"),
-        ("setting it down", "absent", "", "manifest", bob, "6.5", "manifest"),
+        ("tilting it", "2.75", "2.75", "Bob", bob, "2.125", "manifest"),
+        ("setting it down", "absent", "", "Bob", bob, "6.5", "manifest"),
         ("turning the lid", "3.25", "3.25", "manifest", "", "", ""),
     ]
     assert apply_rows(twice, read_csv(tmp_path / "r.csv"), who="Eve").clips == twice  # nothing was changed
@@ -213,7 +213,10 @@ def test_a_reviewed_table_says_who_and_what_was_proposed(tmp_path: Path, monkeyp
     done = apply_rows(twice, read_csv(tmp_path / "r.csv"), who="Eve", when=WHEN)
     assert done.clips[0].times == (0.5, 2.75, None)
     write_csv(proposals(once), tmp_path / "once.csv")
-    assert columns(tmp_path / "once.csv")[1][4:] == ("'=Eve, 2026-03-04T05:06:07+00:00", "2.125", "manifest")
+    assert columns(tmp_path / "once.csv")[1][3:] == ("'=Eve", "'=Eve, 2026-03-04T05:06:07+00:00", "2.125", "manifest")
+    assert apply_rows(once, read_csv(tmp_path / "once.csv"), who="Eve").clips == once
+    with pytest.raises(TempolocError, match=r"was at 2\.5 s when it was exported and the manifest now says 2\.75 s"):
+        apply_rows(twice, read_csv(tmp_path / "once.csv"), who="Eve")
 
 
 def test_who_proposed_first_is_kept_through_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,8 +228,9 @@ def test_who_proposed_first_is_kept_through_a_file(tmp_path: Path, monkeypatch: 
     write_manifest("m.jsonl", [twice])
     (tmp_path / "t.toml").write_text('key = "t"\nevents = ["turn", "stop"]\n')
     export_dataset("m.jsonl", "t.csv", "csv")
-    assert [row[4:] for row in columns(tmp_path / "t.csv")] == [
-        ("Ada, 2026-01-01", first, "tiny at 8 fps, median of 5") for first in ("1.0", "1.5", "3.0")
+    tiny = "tiny at 8 fps, median of 5"
+    assert [row[3:] for row in columns(tmp_path / "t.csv")] == [
+        (who, "Ada, 2026-01-01", first, tiny) for who, first in (("Ada", "1.0"), ("Ada", "1.5"), (tiny, "3.0"))
     ]
     import_dataset("t.csv", "out.jsonl", "csv", manifest="m.jsonl", who="Eve")
     assert read_manifest("out.jsonl") == (twice,)
@@ -241,7 +245,7 @@ def test_first_proposals_are_found_through_events_that_were_gone_for_a_while() -
              [said("turn", 2.0, None)]]  # fmt: skip
     entries = [{"who": f"P{i}", "when": "x", "from": "m", "changed": changed} for i, changed in enumerate(saves)]
     clip = Clip("t/0", "t", (Event("turn", 1.25), Event("stop", 3.5)), extra={"corrections": entries})
-    assert reviewed(clip) == _Reviewed("P3, x", "m", (1.0, 3.0), (("turn", 2.0),))
+    assert reviewed(clip) == _Reviewed("P3, x", "m", (1.0, 3.0), (("turn", 2.0),), ("m", "m", "P3"))  # m proposed anew
     assert reviewed(POUR) is None
 
 

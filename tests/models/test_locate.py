@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,15 @@ from places import ROOT
 from tiny_models import cache_model, qwen25
 
 from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.models.locate import (
     Place,
     ask_config,
     cached_folder,
+    check_hub,
     find_model,
     find_place,
+    load_model,
     locate_model,
     model_folder,
 )
@@ -116,3 +120,24 @@ def test_without_the_hubs_client_nothing_is_cached(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(builtins, "__import__", without)
     assert cached_folder("someone/surprise") is None
     assert locate_model(qwen25()).weights() == qwen25()
+
+
+def test_a_hub_that_cannot_be_asked_is_one_line_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its library would try every file again for a minute, and print each try; what is in the cache is enough."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    begun = time.monotonic()
+    for offline, why in ((False, r"http://127\.0\.0\.1:9 does not answer: "), (True, "HF_HUB_OFFLINE is set")):
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+        for load in (lambda: load_model("someone/model", "cpu", "float32"), lambda: make_engine("hf", "someone/model")):
+            with pytest.raises(
+                TempolocError, match=rf"someone/model is not in .* \({why}.*\): run hf download someone/m"
+            ):
+                load()
+    assert time.monotonic() - begun < 20
+    snapshot = cache_model(tmp_path, "someone/model", "a" * 40, main="a" * 40)
+    (snapshot / "model.safetensors").touch()
+    assert not check_hub("someone/model")
+    assert capfd.readouterr().err == ""

@@ -478,7 +478,7 @@ def test_what_a_model_was_trained_on_is_said_of_it_alone(tmp_path: Path) -> None
     lines = cli_models._model_lines(tiny)
     assert any(line.startswith("trained on") and line.endswith("clips of at most 37 s") for line in lines)
     assert any(line.startswith("caution") and "what its training never shows" in line for line in lines)
-    assert any(line.startswith("confidence   calibrated on which: at most") for line in lines)
+    assert any(line.startswith('confidence   measured on the benchmark "which": at most') for line in lines)
     copy = shutil.copytree(tiny.path, tmp_path / "tempoloc-tiny")
     assert get_model(copy).trained == tiny.trained
     weights = (copy / "model.safetensors").read_bytes()  # as if trained further
@@ -502,4 +502,4 @@ def test_a_confidence_is_what_study_14_measured() -> None:
 def test_a_confidence_between_two_levels_is_between_their_shares() -> None:
     calibration = Calibration("b", (0.2, 0.6, 1.0), (0.0, 0.1, 0.5))
     assert [calibration.confidence(a) for a in (0.0, 0.2, 0.4, 1.0)] == pytest.approx([0.0, 0.0, 0.05, 0.5])
-    assert str(calibration) == "calibrated on b: at most 50%, where all trials agree"
+    assert str(calibration) == 'measured on the benchmark "b": at most 50%, where all trials agree'

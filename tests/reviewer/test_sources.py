@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tempoloc_nb as tl
+from tempoloc_nb.clips.manifest import load_benchmark, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.correction_files import export_csv
 from tempoloc_nb.formats.found import write_found
@@ -52,12 +53,75 @@ def test_what_was_found_is_reviewed_from_python_and_from_its_file(
         assert review.start(review.clip("own/a")) == ("m at 4 fps, median of 2", (1.1, None))
         assert [t.text for t in review.answers["own/a"].trials] == list(one.texts)
     review.save("own/a", 0, [Marked("grasp", 1.1), Marked("lift", 2.0)])
-    (clip,) = tl.load_benchmark("reviewed.jsonl").clips
+    assert review.output == tmp_path / "found-reviewed.jsonl"
+    (clip,) = tl.load_benchmark(review.output).clips
     assert clip.boundaries == (1.1, 2.0)
     assert clip.video_path(tmp_path).samefile("videos/a.mp4")
     monkeypatch.chdir("/")
     again = open_review(tmp_path / "found.json", output=tmp_path / "other.jsonl")  # it stands beside the videos
     assert again.source(again.clip("own/a")) == tmp_path / "videos" / "a.mp4"
+
+
+def test_each_source_keeps_its_own_review(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two folders with videos of one name: nothing of one review is another's, and what to type is in the line."""
+    for name in ("one", "two"):
+        write_found([found(video(tmp_path / name / "a.mp4"))], tmp_path / f"{name}.json")
+    write_manifest(tmp_path / "own.jsonl", load_benchmark("sim").clips[:1])
+    monkeypatch.chdir(tmp_path)
+    places = {}
+    for source in ("one.json", "two.json", "one", "one/a.mp4", "own.jsonl"):
+        marks = LABELS if source.startswith("one") and not source.endswith("json") else ()
+        review = open_review(source, events=marks, who="Ada")
+        if source != "own.jsonl":
+            review.save("own/a", 0, [Marked("grasp", 1.1), Marked("lift", 2.0)])
+        places[source] = str(review.output)
+    assert places == {
+        "one.json": "one-reviewed.jsonl", "two.json": "two-reviewed.jsonl",
+        "one": str(tmp_path / "one/reviewed.jsonl"), "one/a.mp4": str(tmp_path / "one/a-reviewed.jsonl"),
+        "own.jsonl": "own-reviewed.jsonl",
+    }  # fmt: skip
+    (tmp_path / "one-reviewed-2.jsonl").touch()
+    before = Path("one-reviewed.jsonl").read_bytes()
+    line = "one-reviewed.jsonl is no review of these clips: it holds own/a, but another video. Give another: -o "
+    with pytest.raises(TempolocError) as told:
+        open_review("two.json", output="one-reviewed.jsonl")
+    assert str(told.value) == line + "one-reviewed-3.jsonl"
+    assert Path("one-reviewed.jsonl").read_bytes() == before
+    assert str(open_review("one.json")).startswith("1 of 1 clips reviewed")
+
+
+def test_a_file_that_cannot_be_read_does_not_keep_the_others_closed(tmp_path: Path) -> None:
+    video(tmp_path / "a.mp4")
+    (tmp_path / "b.mp4").write_bytes(b"no video")
+    lines = list[str]()
+    desk = Desk(open_review(tmp_path, events=LABELS, who="Ada", say=lines.append))
+    (line,) = lines
+    assert "b.mp4: cannot be read as video" in line
+    assert [c["clip"] for c in desk.queue()["clips"]] == ["own/a", "own/b"]
+    problems = [desk.answer({"op": "clip", "index": i})["problem"] for i in (0, 1)]
+    assert (problems[0], "b.mp4" in problems[1]) == ("", True)
+    desk.review.save("own/a", 0, [Marked("grasp", 1.0), Marked("lift", 2.0)])
+    assert str(open_review(tmp_path, events=LABELS)).startswith("1 of 2 clips reviewed")
+    (tmp_path / "a.mp4").write_bytes(b"nor this")
+    with pytest.raises(TempolocError, match=r"a\.mp4(.|\n)*b\.mp4"):
+        open_review(tmp_path, events=LABELS)
+
+
+def test_the_page_calls_a_share_what_it_is(tmp_path: Path) -> None:
+    one, words = found(video(tmp_path / "a.mp4")), []
+    log = (FoundEvent("grasp", 1.1, "ok", 1.0, 0.1, "unknown", 1),)
+    for n, made in enumerate((one, replace(one, measured=True), replace(one, events=log))):
+        path = tmp_path / f"{n}.json"
+        write_found([made], path)
+        for kept in ("measured", "earlier"):  # what earlier versions wrote does not say it
+            desk = Desk(open_review(path, output=tmp_path / f"{n}{kept}.jsonl"))
+            words.append(desk.answer({"op": "clip", "index": 0})["model"]["sure"])
+            assert desk.queue()["sure"] == words[-1]
+            path.write_text(
+                path.read_text().replace('"measured": false', '"x": 0').replace('"measured": true', '"x": 0')
+            )
+    assert words == ["agreement", "confidence", "confidence", "confidence", "agreement", "agreement"]
+    assert ["(agreement 100%)" in str(one), "(confidence 100%)" in str(replace(one, measured=True))] == [True, True]
 
 
 def test_the_confidence_is_the_one_that_was_found(tmp_path: Path) -> None:
@@ -140,7 +204,7 @@ def test_a_log_is_reviewed_with_its_outcomes_and_what_failed(tmp_path: Path, mon
         sent = [{"label": " a  push ", "boundary": 1.0, "was": None}]
         saved = desk.answer({"op": "save", "index": index, "revision": 0, "events": sent})
         assert saved["now"]["labels"] == ("a push",)
-    clips = tl.read_manifest("reviewed.jsonl")
+    clips = tl.read_manifest("log-reviewed.jsonl")
     assert [c.labels for c in clips[1:]] == [("a push",)] * 2
     write_found([log], Path("log.csv"))
     with pytest.raises(TempolocError, match=r"log\.csv says too little .* -o FILE\.json"):

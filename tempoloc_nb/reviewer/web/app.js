@@ -95,7 +95,7 @@ export class App {
       this.who.value = said.who;
       this.menu.fill(said);
       for (const b of [this.saveButton, this.nextButton, this.who, this.remark]) b.hidden = Boolean(this.backend.still);
-      this.queue.fill(said.clips);
+      this.queue.fill(said.clips, said.sure);
       this.events.suggest(said.labels);
       const first = this.queue.next() ?? this.queue.shown[0]?.index;
       if (first != null) await this.open(first);

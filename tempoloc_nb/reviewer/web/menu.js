@@ -42,7 +42,7 @@ export class Menu {
         const [file] = input.files;
         const kind = file.name.toLowerCase().endsWith(".vtt") ? "vtt" : "csv";
         const said = await app.ask({ op: "import", kind, text: await file.text(), who: app.who.value });
-        app.queue.fill((await app.ask({ op: "queue" })).clips);
+        app.queue.fill((await app.ask({ op: "queue" })).clips, app.queue.sure);
         await app.open(app.index);
         app.say(said.note, "good");
       } catch (error) {

@@ -17,7 +17,7 @@ export class Queue {
     this.status = this._select("Status",
       [["", "All"], ["todo", "To do"], ["done", "Reviewed"], ["skipped", "Skipped"], ["video", "With a video"]], refresh);
     this.order = this._select("Order", [["sure", "Least sure"], ["given", "As given"]], refresh);
-    this.doubt = this._select("Confidence", [["", "Confidence"], ...[90, 75, 50].map((p) => [p / 100, `Below ${p} %`])], refresh);
+    this.doubt = this._select("", [["", ""], ...[90, 75, 50].map((p) => [p / 100, `Below ${p} %`])], refresh);
     this.missing = el("input", { type: "checkbox", onchange: refresh });
     this.body = el("div", { class: "lines" });
     this.list = el("div", { class: "list", role: "listbox", "aria-label": "Clips", tabindex: 0 }, this.body);
@@ -35,7 +35,12 @@ export class Queue {
     return el("select", { "aria-label": name, onchange }, options.map(([value, text]) => el("option", { value }, text)));
   }
 
-  fill(lines) {
+  /** Show these clips; `sure` is what the share behind an event is: its confidence, or the agreement of the answers. */
+  fill(lines, sure) {
+    this.sure = sure;
+    const name = sure[0].toUpperCase() + sure.slice(1);
+    this.doubt.setAttribute("aria-label", name);
+    this.doubt.options[0].textContent = name;
     this.lines = lines.map((line, index) => ({ ...line, index }));
     const tasks = [...new Set(lines.map((l) => l.task))];
     this.task.replaceChildren(el("option", { value: "" }, "All tasks"), ...tasks.map((t) => el("option", { value: t }, t)));
@@ -54,7 +59,7 @@ export class Queue {
     return !wanted || { video: line.video, todo: toDo(line), skipped: line.skip, done: line.saves > 0 && !line.skip }[wanted];
   }
 
-  /** Below which confidence an event is doubtful. */
+  /** Below which share an event is doubtful. */
   get limit() {
     return Number(this.doubt.value) || Infinity;
   }
@@ -117,7 +122,7 @@ export class Queue {
       onclick: () => this.onPick(l.index), title: `${l.clip}: ${title}`,
     }, el("span", { class: "dot", role: "img", "aria-label": title }),
       el("span", { class: "name" }, el("b", {}, name), el("small", {}, l.missing.length ? `lacks ${l.missing.join(", ")}` : l.task)),
-      sure && el("span", { class: "sure", title: "confidence of the least certain event" }, el("i", {}), sure));
+      sure && el("span", { class: "sure", title: `${this.sure} of the least certain event` }, el("i", {}), sure));
     line.style.top = `${place * LINE}px`;
     const bar = line.querySelector("i");
     if (bar) bar.style.width = `${Math.round(100 * l.confidence)}%`;

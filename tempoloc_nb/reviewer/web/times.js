@@ -24,7 +24,7 @@ export function snapped(times, time) {
   return times[Math.max(1, nearest(times, time))];
 }
 
-/** A confidence (0 to 1) in whole per cent, rounded down: what is not certain never reads 100. */
+/** A confidence or an agreement (0 to 1) in whole per cent, rounded down: what is not certain never reads 100. */
 export const percent = (sure) => Math.floor((100 * sure).toFixed(6));
 
 export const seconds = (time, digits = 2) => (time == null ? "–" : `${time.toFixed(digits)} s`);
