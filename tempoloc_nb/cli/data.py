@@ -23,9 +23,10 @@ from tempoloc_nb.cli.options import (
     echo_done, echo_json, figure_place, number, option, parameter, say, tell, with_options, write_figure,
 )
 from ..core.errors import TempolocError, unknown
-from ..core.options import Option, built
+from ..core.options import Option, built, options_of
 from ..core.settings import settings
 from ..formats.captions import CaptionOptions
+from ..formats.hdf5_write import SignalOptions
 from ..sft.build import BuildOptions
 from ..video.overlay import OverlayOptions
 from ..video.stamp import TimeStamps
@@ -123,13 +124,6 @@ _HELP = {
     "license": "Licence of the videos, as the Hub names it.",
     "signal": "Name of a signal, in order; repeatable.",
     "task_spec": "MimicGen's JSON with signals and offsets, or AutoData's YAML with offsets.",
-    "index": "Add the subtask at each step.",
-    "layout": "Layout, where the file does not show it.",
-    "rate": "Control steps a second, where the file does not say.",
-    "create": "Allow signals that are not there.",
-    "some": "Leave demonstrations that have no clip as they are.",
-    "object": "An object in obs/object, in order; repeatable.",
-    "backup": "Keep the file as it was, beside it.",
     "task": "Task of clips that do not name theirs.",
     "boundary_is": "start or end: where an action has its boundary.",
     "fps": "Rate at which the model samples.",
@@ -143,7 +137,7 @@ _HELP = {
     "prompt": "Name or folder of the prompt.",
     "stamps": "Write the time under each frame.",
     "tokens": "Tokens of an answer, at most.",
-}
+} | {option_.name: option_.text for option_ in options_of(SignalOptions)}
 # Option of a format → what its numbers may be.
 _BOUNDS = {
     "fps": (Gt(0),), "rate": (Gt(0),), "episode": (Ge(0),), "decimals": (Ge(0), Le(6)), "num_video_frames": (Ge(-1),),

@@ -67,7 +67,7 @@ def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Fu
     """A decorator that shows the options of dataclasses, `but` some, in a function's signature for its `**options`."""
 
     def decorate(function: _Function) -> _Function:
-        own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.kind is not p.VAR_KEYWORD]
         named = {*but, *(p.name for p in own)}
         new = {o.name: inspect.Parameter(o.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=o.type)
                for o in options_of(*kinds) if o.name not in named}  # fmt: skip

@@ -11,15 +11,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from typing_extensions import Doc
 
 from .. import __version__
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import Task
 from ..core.errors import TempolocError
 from ..core.files import all_or_nothing, first_line, keep_backup
+from ..core.options import built, taking
 from .convert import Converted
 from tempoloc_nb.formats.hdf5 import (
     control_rate, demo_name, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row, steps_of, where_of,
@@ -136,19 +138,15 @@ class _Plan:
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #5e1f0010
 @dataclass(frozen=True, slots=True)
 class SignalOptions:
-    """How signals are written: `layout`, where the file does not show it; control steps a second (`rate`) likewise.
+    """How signals are written."""
 
-    `create` allows new signals, `some` leaves demonstrations without a clip alone, `backup` keeps the file as it was.
-    `order` are the objects in `obs/object`, whose poses can then be known; `index` adds the subtask at each step.
-    """
-
-    layout: Layout | None = None
-    rate: float | None = None
-    create: bool = False
-    some: bool = False
-    backup: bool = True
-    order: tuple[str, ...] = ()
-    index: bool = False
+    layout: Annotated[Layout | None, Doc("Layout, where the file does not show it.")] = None
+    rate: Annotated[float | None, Doc("Control steps a second, where the file does not say.")] = None
+    create: Annotated[bool, Doc("Allow signals that are not there.")] = False
+    some: Annotated[bool, Doc("Leave demonstrations that have no clip as they are.")] = False
+    backup: Annotated[bool | None, Doc("Keep the file as it was, beside it; by default it is kept.")] = True
+    object: Annotated[tuple[str, ...], Doc("An object in obs/object, in order, so that its pose can be known.")] = ()
+    index: Annotated[bool, Doc("Add the subtask at each step.")] = False
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #116e698a
 @dataclass(frozen=True, slots=True)
@@ -180,7 +178,7 @@ class _Target:
             subtasks = [s for task in tasks for s in task.subtasks]
             eefs = tuple(dict.fromkeys(s.eef for s in subtasks)) or eefs_of(demo)
             objects = tuple(dict.fromkeys(s.object_ref for s in subtasks if s.object_ref))
-            poses = find_poses(demo, length, eefs, objects, self.said.order)
+            poses = find_poses(demo, length, eefs, objects, self.said.object)
             arrays, lacking = {**poses.new}, poses.lacking
         cuts.check(where, length, self.ranges)
         for eef, rows in cuts.index(length).items() if self.said.index else ():
@@ -367,17 +365,15 @@ def write_signals(
     return _Written(path, kept, len(plans), names, len(shifts), max(shifts, default=0.0), notes)
 
 # %% ../../nbs/55_formats/123_hdf5_write.ipynb #dbb2f04f
+@taking(SignalOptions)
 def export_hdf5(
-    source: Path | str, output: Path, *, signal: Sequence[str] = (), task_spec: Path | None = None,
-    layout: Layout | None = None, rate: float | None = None, create: bool = False, some: bool = False,
-    backup: bool = True, object: Sequence[str] = (), index: bool = False,
+    source: Path | str, output: Path, *, signal: Sequence[str] = (), task_spec: Path | None = None, **options: Any
 ) -> Converted:
     """Write a manifest's boundaries as signals into the file `output`, which is there; see `write_signals`.
 
     Signals and offsets are those of a MimicGen configuration (`task_spec`), or `signal`s with offsets of zero, else
-    those of the task's subtasks, with the offsets of AutoData's descriptor if `task_spec` is one (YAML). `object`
-    names the objects in `obs/object`. Raises `TempolocError` where nothing names the signals, and as `write_signals`
-    does.
+    those of the task's subtasks, with the offsets of AutoData's descriptor if `task_spec` is one (YAML). `options` are
+    those of `SignalOptions`. Raises `TempolocError` where nothing names the signals, and as `write_signals` does.
     """
     benchmark = load_benchmark(source)
     subtasks = any(benchmark.tasks[c.task].subtasks for c in benchmark.clips)
@@ -390,7 +386,6 @@ def export_hdf5(
         ranges = read_descriptor(task_spec).ranges
     elif task_spec is not None:
         signals, ranges = read_task_spec(task_spec)
-    options = SignalOptions(layout, rate, create, some, backup, tuple(object), index)
-    made = f"the manifest {Path(source).name}"
-    done = write_signals(output, benchmark.clips, signals, options=options, ranges=ranges, source=made)
+    made, said = f"the manifest {Path(source).name}", built(SignalOptions, options)
+    done = write_signals(output, benchmark.clips, signals, options=said, ranges=ranges, source=made)
     return Converted(output, done.demos, "demonstrations", notes=(str(done), *done.notes))
