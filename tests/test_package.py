@@ -113,6 +113,14 @@ def test_the_tree_is_small() -> None:
     assert all(s <= 200_000 for s in pictures.values())
 
 
+def test_no_function_takes_more_than_ten_parameters() -> None:
+    for path in (ROOT / "tempoloc_nb").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                taken = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                assert len([a for a in taken if a.arg != "self"]) <= 10, (path.name, node.name)
+
+
 def test_notebooks_hold_no_errors_or_heavy_outputs() -> None:
     import json
 

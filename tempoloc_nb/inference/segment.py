@@ -228,6 +228,11 @@ def _logs_of(
     return good, logs
 
 # %% ../../nbs/45_inference/06_segment.ipynb #16c584c2
+def _rate(parts: Sequence[tuple[Window, Rows | str]]) -> float:
+    """The frames a second that a model saw, where it answered."""
+    return next(float(rows[0]["effective_fps"]) for _, rows in parts if not isinstance(rows, str))
+
+
 @dataclass(frozen=True, slots=True)
 class _Logged(_Questions):
     """Logs of windows and trials, made one."""
@@ -238,16 +243,16 @@ class _Logged(_Questions):
         texts, lines = tuple(r["text"] for _, rows in ordered if not isinstance(rows, str) for r in rows), list[str]()
         good, logs = _logs_of(ordered, lines, self.alike)
         if not good:
+            lost = self.failed(clip, info, "; ".join(lines))
             whole = not any(isinstance(rows, str) for _, rows in ordered)
-            return replace(self.failed(clip, info, "; ".join(lines)), texts=texts if whole else ())
+            return replace(lost, texts=texts, fps=_rate(ordered)) if whole else lost
         log, gaps = join_windows(good, logs), window_gaps(good, info.duration)
         events, dropped = self.options.chosen(log)
         lines += [*dropped, *([] if log.events else ["the log has no event"])]
         lines += [f"no certain log from {begin:.1f} to {end:.1f} s" for begin, end in gaps]
-        rate = next(float(rows[0]["effective_fps"]) for _, rows in ordered if not isinstance(rows, str))
         video, shown = self.footage[clip], replace(info, duration=self.asked_s(info))
         return Found(
-            video, tuple(map(_found_event, events)), self.model, info.duration, rate, texts,
+            video, tuple(map(_found_event, events)), self.model, info.duration, _rate(ordered), texts,
             warnings=(*unlike(self, video, shown), *lines), trained_on=str(self.trained or ""), gaps=gaps,
         )  # fmt: skip
 

@@ -187,7 +187,8 @@ export class App {
   /** Say who proposed what is shown. */
   _by() {
     const d = this.details;
-    const started = d.saves ? `saved ${d.saves}×` : d.by === "manifest" ? "from the manifest" : d.by;
+    const own = d.boundaries.some((t) => t != null) || d.absent.some(Boolean) ? "from the manifest" : "nothing is marked yet";
+    const started = d.saves ? `saved ${d.saves}×` : d.by === "manifest" ? own : d.by;
     this.by.textContent = [d.remark.skip && "skipped", started, d.note].filter(Boolean).join(" · ");
   }
 

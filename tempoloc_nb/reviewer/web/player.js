@@ -85,7 +85,7 @@ export class Player {
     this.video.removeAttribute("src");
     this.video.load();
     this._fill(details.cameras);
-    this._say(details.problem ? `No video: ${details.problem}. Times can be typed and saved.` : "Loading…");
+    this._say(details.problem ? `No video: ${details.problem.replace(/[.?]$/, "")}. Times can be typed and saved.` : "Loading…");
     this._tell();
     if (details.problem) return;
     try {

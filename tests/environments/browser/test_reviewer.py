@@ -806,7 +806,7 @@ def test_a_clip_opens_at_its_doubtful_event_and_s_visits_those_below_a_confidenc
     page = new_page()
     page.goto(server.url)
     seen(page, 40)  # of c, the model lacks it
-    page.get_by_label("Confidence").select_option("Below 90 %")
+    page.get_by_label("Agreement").select_option("Below 90 %")
     expect(page.locator(".line b")).to_have_text(["c", "b"])
     page.locator(".app").press("s")  # the only event in doubt
     expect(page.locator("h1")).to_have_text("tidy/b")
@@ -1073,7 +1073,7 @@ def test_events_are_added_renamed_split_and_deleted_and_undo_brings_them_back(
     assert clip.boundaries == tuple(TIMES[k] for k in (17, 25, 33, 40))
     for text in ("wipe it: added at 1.65 s", "lift it, now lift the cup", "grasp the cup: taken out, was at"):
         expect(page.locator(".saves")).to_contain_text(text)
-    expect(page.locator(".event").nth(1)).to_contain_text("confidence 100 %")  # of what the model was asked
+    expect(page.locator(".event").nth(1)).to_contain_text("agreement 100 %")  # of what the model was asked
     expect(page.locator(".line.unsaved")).to_have_count(0)
     typed(page, "Control+z", "Control+z")  # a save ends nothing: back to before the split
     listed(page, FIRST[0], ("wipe it", 17), ("lift the cup", 25), FIRST[2])
@@ -1122,7 +1122,7 @@ def test_a_log_shows_its_outcomes_and_what_failed(folder: Path, new_page: NewPag
         page = new_page()
         page.goto(server.url)
         expect(page.locator(".event .what")).to_have_text(["grasping", "grasping for the second time"])
-        expect(page.locator(".event").first).to_contain_text("confidence 90 % · succeeded")
+        expect(page.locator(".event").first).to_contain_text("agreement 90 % · succeeded")
         expect(page.locator(".log")).to_contain_text(f"attempts that failed: grasping, missed at {TIMES[5]:.2f} s.")
         expect(page.locator(".failed")).to_have_count(1)
 
