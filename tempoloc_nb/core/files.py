@@ -86,7 +86,7 @@ def _take(lock: Any, path: Path, marker: Path) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 # %% ../../nbs/10_core/20_files.ipynb #ecff757f
-_ELSEWHERE = "give another -o"
+_ELSEWHERE = "name another place (-o)"
 
 
 @contextmanager
@@ -98,7 +98,7 @@ def sole_writer(path: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(held(path))
         except OSError as error:
-            why = f"{folder} takes no new file ({error.strerror})"
+            why = f"{error.strerror or error} ({folder})"
             raise TempolocError(f"cannot write {path}: {why}; {_ELSEWHERE}") from None
         yield
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
 import lzma
+import os
 import signal
 import tracemalloc
 from collections.abc import Callable
@@ -110,3 +112,19 @@ def test_a_text_without_its_mark_is_refused(tmp_path: Path) -> None:
         path.write_bytes(data)
         with pytest.raises(TempolocError, match=r"a.txt is not UTF-8 text, byte \d: save it as UTF-8"):
             read_text(path, "x")
+
+
+def test_a_folder_that_takes_no_file_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk that is full, or that only reads, say: where, why, and which option names another place."""
+
+    def full(_: Path) -> Any:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files, "held", full)
+    path = tmp_path / "p.jsonl"
+    with pytest.raises(TempolocError) as told, files.sole_writer(path):
+        pass
+    assert str(told.value) == f"cannot write {path}: No space left on device ({tmp_path}); name another place (-o)"
+    (tmp_path / "file").touch()
+    with pytest.raises(TempolocError, match=r"file is no folder; name another place \(-o\)"):
+        files.check_output(tmp_path / "file" / "p.jsonl")

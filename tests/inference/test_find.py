@@ -232,7 +232,7 @@ def test_it_shows_itself() -> None:
     found = Found(VIDEO, events, "tiny", CLIP.duration or 8.5, 8.0, ("a", "b"))
     lines = str(found).splitlines()
     assert lines[0].endswith("tiny, 2 trials")
-    assert lines[1].split() == ["1.25", "s", "grasping", "the", "cube", "(confidence", "80%)"]
+    assert lines[1].split() == ["1.25", "s", "grasping", "the", "cube", "(agreement", "80%)"]
     assert lines[2].split()[0] == "malformed"
     shown = found._repr_mimebundle_()
     assert shown["text/plain"] == str(found)
