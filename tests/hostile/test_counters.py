@@ -169,7 +169,7 @@ def test_a_wrong_time_is_counted(case: hostile.Case, told: float | None, faults:
 def test_a_wrong_log_is_counted(
     case: hostile.Case, right: tuple[tuple[float, str], ...] | None, faults: int
 ) -> None:
-    check_log(case, json.dumps([{"events": [{"label": "grasping", "boundary": 1.8}]}]), right)
+    check_log(case, json.dumps([{"error": "", "events": [{"label": "grasping", "boundary": 1.8}]}]), right)
     assert [counter for counter, _ in case.faults] == ["misread"] * faults
 
 
