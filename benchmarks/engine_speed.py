@@ -176,8 +176,9 @@ def measure_script(plan: dict[str, Any]) -> list[dict[str, Any]]:
         clips = plan["script_clips"] if run else plan["clips"]
         videos = Path(plan["folder"]) / f"script-{run}"
         for clip in clips_of(clips).clips:
-            (videos / f"{Path(clip.clip).name}.mp4").parent.mkdir(exist_ok=True)
-            (videos / f"{Path(clip.clip).name}.mp4").symlink_to(Path(plan["stamped"], f"{clip.clip}.mp4").resolve())
+            video = videos / f"{clip.clip.replace('/', '-')}.mp4"
+            video.parent.mkdir(exist_ok=True)
+            video.symlink_to(Path(plan["stamped"], f"{clip.clip}.mp4").resolve())
         length = ["--max_model_len", str(plan["max_model_len"])] if plan["max_model_len"] else []
         trials.clear()
         sys.argv = [

@@ -274,9 +274,9 @@ TESTED = {
     # From 4.57.1, Qwen3-VL is there, and processors take the metadata of frames that are sampled already.
     "transformers": ("4.57.1", "5.24.0"),
     # Earlier releases pass no metadata for Qwen2.5-VL: its frame pairs would be 1 s apart.
-    "vllm": ("0.32.0", "0.32.0"),
-    # What vLLM 0.32 itself asks for.
-    "transformers beside vllm": ("5.16.1", "5.19.0"),
+    "vllm": ("0.32.0", "0.33.0"),
+    # What vLLM 0.32 and 0.33 themselves ask for.
+    "transformers beside vllm": ("5.16.1", "5.20.2"),
 }
 """The lowest and the newest release of each engine's library that the tests ran with."""
 
