@@ -3,11 +3,11 @@
     python benchmarks/recipe_job.py vllm --folder WORK -o benchmarks/results/recipe_job_h200.json
     python benchmarks/recipe_job.py hf --folder WORK -o benchmarks/results/recipe_job_h200.json
 
-60 clips × 10 trials × 200 tokens, at 8 fps, in squares of 512 pixels, of a model of 7B sizes with random weights, drawn
-on the GPU. The clips are those that ship as video, and as many of them mirrored as are lacking. Each engine has a process
-of its own, so that one's memory is gone when the other begins. The first run is cold: vLLM has answered the few questions
-with which it rehearses, transformers none. A row is written after each of its runs, so that a machine that is taken away
-leaves it.
+60 clips × 10 trials × 200 tokens, at 8 fps, in squares of 512 pixels, of a model of 7B sizes with random weights,
+drawn on the GPU. The clips are those that ship as video, and as many of them mirrored as are lacking. Each engine has a
+process of its own, so that one's memory is gone when the other begins. The first run is cold: vLLM has answered the few
+questions with which it rehearses, transformers none. A row is written after each of its runs, so that a machine that is
+taken away leaves it.
 """
 
 from __future__ import annotations
