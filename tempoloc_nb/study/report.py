@@ -52,8 +52,8 @@ def _plain(value: object) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ").replace("@", "&#64;")
 
 
-_UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "frames": "frames"}
-_SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "pct": "%"}
+_UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "frames": "frames", "gb": "GB"}
+_SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "cpu": "CPU", "pct": "%"}
 
 
 def column_title(name: str) -> str:
@@ -61,7 +61,7 @@ def column_title(name: str) -> str:
     first, *more = name.split("_")
     unit = _UNITS.get(more[-1]) if more and " " not in name else None
     words = " ".join([first, *more[: len(more) - (unit is not None)]])
-    words = re.sub(r"\b(mre|mae|miou|f1|pct)\b", lambda m: _SHORT[m[0]], words)
+    words = re.sub(rf"\b({'|'.join(_SHORT)})\b", lambda m: _SHORT[m[0]], words)
     return re.sub(r"(\d)s\b", r"\1 s", words) + (f" ({unit})" if unit else "")
 
 # %% ../../nbs/85_study/10_report.ipynb #6e7b1f46
