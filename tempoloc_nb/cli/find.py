@@ -198,7 +198,12 @@ def find(
     event: Annotated[
         list[str] | None, option(FIND, "What is to be found, in order; repeatable.", "--event", "-e")
     ] = None,
-    task: Annotated[str | None, option(FIND, "Instead of --event: a shipped task's key, or a task file.")] = None,
+    task: Annotated[
+        str | None,
+        option(
+            FIND, "Instead of --event: a shipped task's key, a task file, or a manifest (.jsonl) that was reviewed."
+        ),
+    ] = None,
     preset: PresetOption = None,
     window: Annotated[
         float | None,
@@ -234,7 +239,9 @@ def find(
         raise TempolocError("--signal names what --write writes: give --write, too")
     _check_fuse(given, fuse)
     _check_quotes(videos, event)
-    labels, asked_task = event_labels(task or event or ()), load_task(task) if task else None
+    labels, asked_task = event_labels(task or event or ()), None
+    if task and not task.endswith(".jsonl"):
+        asked_task = load_task(task)
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
     videos = fetched(videos, built(Choice, given), notes.append, whole=back.write)
     inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)

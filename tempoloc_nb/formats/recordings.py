@@ -359,7 +359,8 @@ def localize(
     """The boundaries of `events`: a `Found` for one video; a list of them for several videos, or for a dataset.
 
     Each of `videos` is a video, a folder of videos (in a list), a LeRobot dataset (a folder, or the Hub's `user/name`),
-    or an HDF5 file with images. `events` are labels, a `Task`, or the name or file of one.
+    or an HDF5 file with images. `events` are labels, a `Task`, the name or file of one, or a
+    manifest (.jsonl) whose clips all have the same events.
 
     `model` is a folder, a hub name or one of `tempoloc models`; `engine` runs it, by name or as a `Backend` that you
     made. `preset`, and the model's card otherwise, says how it is asked; the fields of `AskConfig` override it: `fps`

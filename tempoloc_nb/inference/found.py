@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from ..clips.manifest import Clip
+from ..clips.manifest import Clip, read_manifest
 from ..clips.tasks import Event, Task, load_task
 from ..core.errors import TempolocError, counted
 from .asking import recording_name
@@ -260,13 +260,26 @@ def is_text(name: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in name)
 
 # %% ../../nbs/45_inference/04_found.ipynb #6d4ce142
+def _common_events(manifest: str) -> tuple[str, ...]:
+    """The events that each clip of a manifest has, in their order, without those that it lacks.
+
+    Raises `TempolocError` where clips have other events, or another order.
+    """
+    here = Counter(tuple(e.label for e in c.events if not e.absent) for c in read_manifest(manifest)).most_common()
+    if len(here) == 1:
+        return here[0][0]
+    each = [f"{', '.join(labels) or 'none'} ({counted(clips, 'clip')})" for labels, clips in here[:2]]
+    way = "make them alike in the review, or name the events one by one"
+    raise TempolocError(f"{Path(manifest).name}: its clips have other events each, {' but '.join(each)}: {way}")
+
+
 def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
-    """The labels to ask for: given one by one, or those of a task, a task's name or its file.
+    """The labels to ask for: one by one, of a task, its name or file, or those that all clips of a manifest have.
 
     Raises `TempolocError` for none, an empty one, and a task that leaves open what is grasped.
     """
     if isinstance(events, str):
-        events = load_task(events)
+        events = _common_events(events) if events.endswith(".jsonl") else load_task(events)
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")

@@ -108,7 +108,7 @@ def _proposal(review: Review, name: str) -> Proposal:
     clip = review.saved().get(name) or review.clip(name)
     by, times = review.start(clip)
     answers = review.answers.get(name)
-    sure = tuple(e.confidence for e in answers.combined.events) if answers else ()
+    sure = answers.sure if answers else ()
     at = places(review.original[name], clip)
     known = tuple(sure[i] if i is not None and i < len(sure) else None for i in at)
     return Proposal(clip, by, times, known, review.absent(clip))
@@ -196,7 +196,8 @@ def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
     lost, sure = [label for label, t in labels if t is None and label not in clip.absent], None
     if answers is not None:
         lost = [e.label for e in answers.combined.events if e.boundary is None and not e.absent]
-        sure = round(min((e.confidence for e in answers.combined.events), default=0.0), 3)
+        known = [share for share in answers.sure if share is not None]
+        sure = round(min(known), 3) if known else None if answers.sure else 0.0
     return {
         "clip": clip.clip, "task": clip.task, "duration": clip.duration, "events": len(clip.events),
         "confidence": sure, "missing": lost, "saves": len(history(clip)), "video": review.source(clip) is not None,
@@ -244,9 +245,9 @@ def _model_details(answers: Answers) -> dict[str, Any]:
     return {
         "name": combined.model, "fps": combined.fps, "trials": combined.trials,
         "events": [
-            {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": e.confidence,
-             "absent": e.absent, "outcome": outcome}
-            for e, outcome in zip(combined.events, outcomes, strict=True)
+            {"boundary": e.boundary, "other": e.other, "spread": e.spread_s, "confidence": sure, "absent": e.absent,
+             "outcome": outcome}
+            for e, sure, outcome in zip(combined.events, answers.sure, outcomes, strict=True)
         ],
         "failed": [{"label": e.name, "boundary": e.boundary, "outcome": e.outcome} for e in answers.log if e.failed],
         "gaps": answers.gaps, "sure": _sure_word([answers]),

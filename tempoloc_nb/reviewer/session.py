@@ -56,6 +56,11 @@ class Answers:
     gaps: tuple[tuple[float, float], ...] = ()
     measured: bool = False
 
+    @property
+    def sure(self) -> tuple[float | None, ...]:
+        """How sure it is of each event; None for cuts, about which nobody was asked."""
+        return tuple(e.confidence if self.combined.trials else None for e in self.combined.events)
+
 # %% ../../nbs/80_reviewer/10_session.ipynb #71d56c05
 class Conflict(TempolocError):
     """Somebody has saved the clip since it was opened."""
@@ -241,7 +246,7 @@ class Review(_Corrected):
         if answers is None or history(clip) or clip.labelled or any(t is not None for t in own):
             return MANIFEST, own
         combined = answers.combined
-        by = f"{combined.model} at {combined.fps:g} fps, median of {combined.trials}"
+        by = f"{combined.model} at {combined.fps:g} fps{f', median of {combined.trials}' if combined.trials else ''}"
         return by, tuple(None if e.boundary is None else round(e.boundary, 4) for e in combined.events)
 
     def absent(self, clip: Clip) -> tuple[str, ...]:

@@ -123,9 +123,9 @@ def _as_found(event: CombinedEvent, found: FoundEvent) -> CombinedEvent:
 def _answers_of(found: Found, clip: Clip) -> Answers:
     """The trials of a `Found`, read as `localize` read them; boundaries and confidence are its own.
 
-    A log has no trials here, and neither have answers about parts of a video.
+    A log has no trials here, and neither have cuts, and answers about parts of a video.
     """
-    if found.logged or not found.events or found.form is None:
+    if found.logged or not found.texts or not found.events or found.form is None:
         agreed = ((e, 0.0 if e.confidence is None else e.confidence) for e in found.held)
         own = tuple(
             CombinedEvent(e.name, e.boundary, None, e.spread_s, sure, 1, e.status == "absent") for e, sure in agreed
@@ -156,7 +156,7 @@ def _review_found(results: Sequence[Found], output: Path | str | None, who: str)
         events, extra = tuple(Event(e.name) for e in found.held), _place_in_file(found.path, found.episode)
         clips.append(Clip(name, "own", events, video, duration=found.duration or None, extra=extra))
         footage[name] = found.video
-        if found.texts:
+        if found.texts or found.events:
             answers[name] = _answers_of(found, clips[-1])
     if not clips:
         raise TempolocError("nothing was found that could be reviewed")

@@ -42,6 +42,28 @@ def video(tmp_path: Path) -> Path:
     return Path(shutil.copy(benchmark.clips[0].video_path(benchmark.root), tmp_path / "demo.mp4"))
 
 
+def test_events_are_those_of_a_reviewed_manifest(run: Run, video: Path, tmp_path: Path) -> None:
+    """What a few reviewed clips have in common is asked for; an event that a clip lacks is none of its own."""
+    asked = [{"label": label, "boundary": t} for label, t in (("grasping the green cube", 1.2), ("releasing it", 2.6))]
+    manifest = tmp_path / "log-reviewed.jsonl"
+
+    def write(*clips: list[dict[str, Any]]) -> None:
+        rows = [{"clip": f"own/{i}", "task": "own", "duration": 8.5, "events": own} for i, own in enumerate(clips)]
+        manifest.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+
+    asked[1]["label"] = "releasing the green cube"
+    write(asked, [*asked, {"label": "grasping the red cube", "absent": True}])
+    code, out, err = run("find", video, "--task", manifest, "--trials", 2)
+    assert code == 0, err
+    assert [line[12:].partition("   ")[0].strip() for line in out.splitlines()[1:]] == [e["label"] for e in asked]
+    write(asked, asked, asked[:1])
+    code, _, err = run("find", video, "--task", manifest)
+    assert (code, err.count("\n")) == (1, 1)
+    assert "other events each, grasping the green cube, releasing the green cube (2 clips) but grasping" in err
+    manifest.write_text("")
+    assert run("find", video, "--task", manifest)[0] == 1
+
+
 def test_a_video_and_events_are_enough(run: Run, video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "_PATIENCE", 1e9)  # a slow machine says how far it is
     code, out, err = run("find", video, *EVENTS, "--trials", 2, "-o", tmp_path / "b.csv")

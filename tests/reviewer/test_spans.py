@@ -91,7 +91,12 @@ def test_what_segment_wrote_gets_starts(tmp_path: Path) -> None:
     video = encode(tmp_path / "a.mp4", np.zeros((40, 32, 32, 3), np.uint8), fps=10)
     events = tuple(FoundEvent("close", t, "ok", occurrence=k) for k, t in enumerate((1.0, 2.0), 1))
     one = open_review(Found(video, events, "gripper signal", 4.0, 10.0), output=tmp_path / "r.jsonl", who="Ada")
-    clip = one.clip("own/a")
+    clip, desk = one.clip("own/a"), Desk(one)
+    assert one.start(clip) == ("gripper signal at 10 fps", (1.0, 2.0))
+    details = desk.answer({"op": "clip", "index": 0})
+    assert [e["boundary"] for e in details["model"]["events"]] == [1.0, 2.0]
+    assert {e["confidence"] for e in details["model"]["events"]} == {None}  # nobody was asked, so nothing agrees
+    assert [line["confidence"] for line in desk.queue()["clips"]] == [None]
     assert own_edges(clip)[1] == (None, None)  # cuts cover the clip
     saved = one.save("own/a", 0, [Marked(clip.labels[0], 1.0, edge=0.4), Marked(clip.labels[1], 2.0)])
     assert saved.events[0] == Event("close", 1.0, 0.4, 1.0)

@@ -118,7 +118,7 @@ export class Events {
         if (start != null && Math.abs(e.boundary - start) > 1e-6) facts.push(`${signed(e.boundary - start)} from ${d.truth?.[e.id] != null ? "the truth" : "the proposal"}`);
         if (said?.boundary != null) facts.push(`model ${signed(said.boundary - e.boundary)}`);
       }
-      if (said) facts.push(said.absent ? "the model says: not in the video" : said.boundary == null ? "the model lacks it" : `${d.model.sure} ${percent(said.confidence)} %`);
+      if (said) facts.push(said.absent ? "the model says: not in the video" : said.boundary == null ? "the model lacks it" : said.confidence == null ? d.model.name : `${d.model.sure} ${percent(said.confidence)} %`);
       if (e.edge != null && !e.absent) facts.push(`${d.side}s at ${seconds(e.edge)}`);
       if (said?.outcome) facts.push(said.outcome);
       if (before && before.label !== e.label) facts.push(`was ${before.label}`);

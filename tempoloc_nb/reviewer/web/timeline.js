@@ -259,7 +259,7 @@ export class Timeline {
       if (this._inside(e.boundary)) {
         const x = this.x(e.boundary);
         made.push(el("polygon", { class: "median", points: `${x},${middle - 7} ${x + 5},${middle} ${x},${middle + 7} ${x - 5},${middle}` },
-          el("title", {}, `${this.details.asked[i]}: ${seconds(e.boundary, 3)}, ${this.details.model.sure} ${percent(e.confidence)} %`)));
+          el("title", {}, `${this.details.asked[i]}: ${seconds(e.boundary, 3)}, ${e.confidence == null ? this.details.model.name : `${this.details.model.sure} ${percent(e.confidence)} %`}`)));
       }
       return made;
     })];
