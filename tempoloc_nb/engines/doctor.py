@@ -194,7 +194,7 @@ def _expected_rules(model: str | Path, backend: Any) -> VideoRules:
     info = find_model(model)
     if info is None:
         raise TempolocError(f"how {model} sizes its videos is not known: give its folder")
-    return video_rules("qwen3_vl" if info.family.startswith("qwen3") else "qwen2_5_vl")
+    return video_rules(info.family)
 
 # %% ../../nbs/35_engines/170_doctor.ipynb #6b9f0c38
 def examine(backend: Backend, model: str | Path, ask: AskConfig) -> _Examination:

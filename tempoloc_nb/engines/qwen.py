@@ -76,26 +76,27 @@ class VideoRules:
 
 # %% ../../nbs/35_engines/40_qwen.ipynb #a8908b57
 # Sizes of the published checkpoints: preprocessor_config.json of Qwen2.5-VL (3B, 7B, 72B), whose processor is also its
-# video processor's, and video_preprocessor_config.json of Qwen3-VL.
-_PUBLISHED: dict[_Family, VideoRules] = {
+# video processor's, and video_preprocessor_config.json of Qwen3-VL, whose video processor the other two have as well.
+_QWEN3 = VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"])
+_PUBLISHED = {
     "qwen2_5_vl": VideoRules("qwen2_5_vl", 56 * 56, 12_845_056, PATCHES["qwen2.5-vl"]),
-    "qwen3_vl": VideoRules("qwen3_vl", QWEN3_LEAST, QWEN3_TOTAL_PIXELS, PATCHES["qwen3-vl"]),
-}
+    "qwen3_vl": _QWEN3, "qwen3_vl_moe": _QWEN3, "cosmos3_omni": _QWEN3,
+}  # fmt: skip
 
 
 def video_rules(model: Path | str) -> VideoRules:
-    """The rules of a family by name ("qwen2_5_vl", "qwen3_vl"), or of a model's folder.
+    """The rules of a family of the list by name ("qwen2_5_vl", "qwen3_vl", …), or of a model's folder.
 
     Raises `TempolocError` for a folder without a readable configuration, or of another family.
     """
-    if model in _PUBLISHED:
-        return _PUBLISHED[model]
+    if (named := _PUBLISHED.get(str(model))) is not None:
+        return named
     folder, families = Path(model), ", ".join(_PUBLISHED)
     try:
         kind = str(json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"])
     except (OSError, ValueError, KeyError, TypeError):
         raise TempolocError(f"{model} is not a model's folder: give one, or a family ({families})") from None
-    usual = next((rules for family, rules in _PUBLISHED.items() if kind.startswith(family)), None)
+    usual = _PUBLISHED.get(kind)
     if usual is None:
         raise TempolocError(f"{model} is a {kind} model: choose one of {families}")
     config = processor_config(folder)
@@ -130,7 +131,7 @@ def overlay_options(model: Path | str, **given: Any) -> OverlayOptions:
     `TempolocError` for a model that is not known, and as `OverlayOptions` does.
     """
     info = get_model(model)
-    rules = video_rules(info.folder or ("qwen3_vl" if info.pixel_rule == "qwen3-vl" else "qwen2_5_vl"))
+    rules = video_rules(info.folder or info.family)
     limits = PixelLimits(rules.least, rules.most, rules.family == "qwen3_vl", info.card.total_pixels)
     own: dict[str, Any] = {"fps": info.card.fps, "limits": limits}
     if info.card.view.stamps in get_args(TimeStamps):

@@ -23,6 +23,7 @@ from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines import http as http_client
 from tempoloc_nb.engines.http import Patience, UnreachableError, _retry_after, base_url, get_json
+from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.protocol import Backend, Request, Response, row_seed
 from tempoloc_nb.engines.qwen import VideoRules, video_rules
 from tempoloc_nb.engines.server import (
@@ -35,6 +36,7 @@ from tempoloc_nb.engines.server import (
 )
 from tempoloc_nb.models.ask import Sampling, load_prompt
 from tempoloc_nb.models.constraints import Constraint
+from tempoloc_nb.models.registry import ModelInfo, load_registry
 from tempoloc_nb.video.files import probe, read
 from tempoloc_nb.video.view import View, clip_inputs
 
@@ -158,6 +160,13 @@ def test_rules_come_from_a_folder_or_a_family(tmp_path: Path) -> None:
         video_rules(folder("llava"))
     with pytest.raises(TempolocError, match="is not a model's folder"):
         video_rules(tmp_path / "absent")
+
+
+@pytest.mark.parametrize("info", load_registry().models.values(), ids=list(load_registry().models))
+def test_every_listed_model_can_be_asked_on_a_server_by_its_name(info: ModelInfo) -> None:
+    assert video_rules(info.family).patch == info.patch
+    with pytest.raises(UnreachableError):  # all else is known
+        make_engine("openai", info.hub or info.name, servers=("http://127.0.0.1:9",))
 
 
 # --- faults ---
