@@ -34,7 +34,7 @@ def _table_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 # %% ../../nbs/90_cli/40_models.ipynb #1840533c
 def _model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = ".") -> list[str]:
     """All that is known of a model, and how to serve it."""
-    from tempoloc_nb.models.registry import model_rows, preset_rows, serve_line
+    from tempoloc_nb.models.registry import load_registry, model_rows, preset_rows, score_rows, serve_line
 
     facts = {
         **model_rows([info])[0], "loaded from": info.path, "revision": info.revision or f"none: {info.no_revision}",
@@ -44,7 +44,13 @@ def _model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = "
     }  # fmt: skip
     lines = [f"{key:<12} {value}" for key, value in facts.items() if value is not None]
     lines += ["", *_table_lines([{"": key, **preset_rows([info], key)[0]} for key in ("recipe", "card")]), ""]
-    return [*lines, *(f"source       {text}" for text in info.sources), "", serve_line(info, gpus, media)]
+    lines += [f"source       {text}" for text in info.sources]
+    told = score_rows(load_registry(), info.name)
+    lines += [f"published    mIoU {r['mIoU (%)']} % on {r['benchmark']}: {r['of']} ({r['source']})" for r in told]
+    return [*lines, "", serve_line(info, gpus, media)]
+
+
+_PUBLISHED = "Published, not measured here: how far spans overlap the true ones, none of robots' subtasks or instants."
 
 
 def models(
@@ -57,17 +63,20 @@ def models(
 ) -> None:
     """Say which models are known, what they are, and how to ask and serve them."""
     from tempoloc_nb.models.locate import get_model
-    from tempoloc_nb.models.registry import load_registry, model_rows, serve_line
+    from tempoloc_nb.models.registry import load_registry, model_rows, score_rows, serve_line
 
     chosen = [get_model(name)] if name else list(load_registry().models.values())
     if as_json:
         lines = [serve_line(m, gpus if name else None, media) for m in chosen]
-        said = [{**asdict(m), "path": m.path, "serve_line": line} for m, line in zip(chosen, lines, strict=True)]
+        told = [{"path": m.path, "published": score_rows(load_registry(), m.name)} for m in chosen]
+        said = [{**asdict(m), **t, "serve_line": line} for m, t, line in zip(chosen, told, lines, strict=True)]
         say(json_text(said[0] if name else said, 2, default=str))
     elif name:
         say("\n".join(_model_lines(chosen[0], gpus, media)))
     else:
         say("\n".join(_table_lines(model_rows(chosen))))
+        if scores := score_rows(load_registry()):
+            say("\n".join(["", _PUBLISHED, *_table_lines(scores)]))
 
 # %% ../../nbs/90_cli/40_models.ipynb #5ecf4b1e
 @with_options(AskConfig, EngineConfig, model="tempoloc-tiny", backend="hf")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from annotated_types import Ge, Gt, Le
+from annotated_types import Ge, Gt, Le, Predicate
 
 from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
@@ -26,8 +26,9 @@ from ..video.stamp import Stamps
 Count = Annotated[int, Gt(0)]
 
 # %% auto #0
-__all__ = ['Count', 'Family', 'shipped_folder', 'sure_text', 'Calibration', 'Training', 'ModelInfo', 'Registry', 'load_registry',
-           'listed_models', 'listed_model', 'model_rows', 'preset_rows', 'serve_arguments', 'serve_line']
+__all__ = ['Count', 'Family', 'shipped_folder', 'sure_text', 'Calibration', 'Training', 'ModelInfo', 'Published', 'Registry',
+           'load_registry', 'listed_models', 'listed_model', 'model_rows', 'preset_rows', 'score_rows',
+           'serve_arguments', 'serve_line']
 
 # %% ../../nbs/30_models/10_registry.ipynb #dbe39936
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,19 @@ class ModelInfo:
 
 # %% ../../nbs/30_models/10_registry.ipynb #37ad980a
 @dataclass(frozen=True, slots=True)
+class Published:
+    """A benchmark: what it `measures`, and `scores` (mean overlap of spans, %) as `source` (a URL) prints them.
+
+    A model has its name in the list there, or another where the list does not have it.
+    """
+
+    __pydantic_config__: ClassVar = STRICT
+    measures: str
+    source: Annotated[str, Predicate(lambda url: url.startswith("https://"))]
+    scores: dict[str, Annotated[float, Gt(0), Le(100)]]
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """All of `models.toml`. `common` are arguments of `vllm serve` for every model."""
 
@@ -218,6 +232,7 @@ class Registry:
     families: Mapping[str, Family]
     presets: Mapping[str, AskConfig]
     common: tuple[str, ...]
+    published: Mapping[str, Published]
 
 # %% ../../nbs/30_models/10_registry.ipynb #bedd4bb3
 @dataclass(frozen=True, slots=True)
@@ -233,6 +248,7 @@ class _File:
     families: dict[str, Any]
     models: dict[str, Any]
     serve: _Serve = _Serve()
+    published: dict[str, Published] = field(default_factory=dict)
 
 # %% ../../nbs/30_models/10_registry.ipynb #35385e86
 def _preset(values: Any, where: str) -> AskConfig:
@@ -275,11 +291,11 @@ def load_registry(path: Path | None = None) -> Registry:
     file = check(_File, read_toml(path, "models"), path.name)
     presets = {name: _preset(values, f"{path.name} [presets.{name}]") for name, values in file.presets.items()}
     families = {name: _family(name, values, f"{path.name} [families.{name}]") for name, values in file.families.items()}
-    parts = Registry({}, families, presets, file.serve.common)
+    parts = Registry({}, families, presets, file.serve.common, file.published)
     models = {
         name: _model(name, values, parts, file, f"{path.name} [models.{name}]") for name, values in file.models.items()
     }
-    return Registry(models, families, presets, file.serve.common)
+    return replace(parts, models=models)
 
 
 # %% ../../nbs/30_models/10_registry.ipynb #816de4d2
@@ -322,6 +338,19 @@ def preset_rows(models: Iterable[ModelInfo], *presets: str) -> list[dict[str, An
             "penalty": p.sampling.repetition_penalty, "new tokens": p.sampling.max_new_tokens,
         }
         for name, p in named.items()
+    ]  # fmt: skip
+
+
+def score_rows(registry: Registry, *models: str) -> list[dict[str, Any]]:
+    """A row for each published score, of these models alone where any are named; `listed` says who is in the list."""
+    return [
+        {
+            "benchmark": benchmark, "model": model, "mIoU (%)": f"{score:.1f}",
+            "listed": "yes" if model in registry.models else "no", "of": told.measures, "source": told.source,
+        }
+        for benchmark, told in registry.published.items()
+        for model, score in told.scores.items()
+        if not models or model in models
     ]  # fmt: skip
 
 

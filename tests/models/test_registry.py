@@ -31,6 +31,7 @@ from tempoloc_nb.models.registry import (
     load_registry,
     model_rows,
     preset_rows,
+    score_rows,
     serve_arguments,
     serve_line,
 )
@@ -64,8 +65,8 @@ def test_every_model_of_the_study_is_listed() -> None:
     assert {m.hub or m.name for m in MODELS.values()} == {
         "nvidia/Cosmos-Reason1-7B", "nvidia/Cosmos-Reason2-2B", "nvidia/Cosmos-Reason2-8B",
         "nvidia/Cosmos-Reason2-30B-A3B-v1.0", "Qwen/Qwen3-VL-2B-Instruct", "Qwen/Qwen3-VL-8B-Instruct",
-        "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3-VL-235B-A22B-Instruct", "nvidia/Cosmos3-Nano",
-        "nvidia/Cosmos3-Super", "tempoloc-tiny", "tempoloc-tiny-base",
+        "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3-VL-235B-A22B-Instruct", "TencentARC/TimeLens-8B",
+        "nvidia/Cosmos3-Nano", "nvidia/Cosmos3-Super", "tempoloc-tiny", "tempoloc-tiny-base",
     }  # fmt: skip
 
 
@@ -192,6 +193,8 @@ def edited(tmp_path: Path, old: str, new: str) -> Path:
         ('card = "cosmos-reason2"', 'card = "none"', r"\[models\.Cosmos-Reason2-2B\]: no \[presets\.none\] in"),
         ('serve = ["--max-model-len", "16384"]', 'serve = ["--max-model-len", 16384]', r"serve: 1 = 16384 is not text"),
         ("no_revision = ", "note = ", r"Cosmos-Reason2-30B-A3B\] needs either a revision or the reason"),
+        ('source = "https://arxiv', 'source = "arxiv', r"VANTAGE-Temporal.*source = \"arxiv"),
+        ("Cosmos3-Edge = 39.51", "Cosmos3-Edge = 3951", r"Cosmos3-Edge = 3951: should be less than or equal to 100"),
         ("[models.", "[[models.", r"models\.toml is not valid TOML"),
     ],
 )
@@ -436,12 +439,30 @@ def test_tables() -> None:
 
 
 def test_the_command_lists_all_models() -> None:
-    lines = run().splitlines()
+    lines, scores = (part.splitlines() for part in run().split("\n\n"))
     assert len(lines) == 1 + len(MODELS)
     for line, info in zip(lines[1:], MODELS.values(), strict=True):
         assert line.startswith(info.name)
         assert str(info.context) in line
     assert len({line.rindex("  ") for line in lines}) == 1  # columns
+    assert [line.split()[:3] for line in scores[2:]] == [
+        [benchmark, model, f"{score:.1f}"]
+        for benchmark, told in REGISTRY.published.items() for model, score in told.scores.items()
+    ]  # fmt: skip
+
+
+def test_published_scores_have_a_source_and_say_who_is_listed(tmp_path: Path) -> None:
+    rows = score_rows(REGISTRY)
+    assert all(row["source"].startswith("https://") and row["of"] for row in rows)
+    assert {row["model"] for row in rows if row["listed"] == "yes"} <= set(MODELS)
+    assert {row["model"] for row in rows if row["listed"] == "no"} == {"Cosmos3-Edge", "Gemma-4-E2B"}
+    told = {row["benchmark"]: row["mIoU (%)"] for row in score_rows(REGISTRY, "TimeLens-8B")}
+    assert told == {"Charades-TimeLens": "55.2", "ActivityNet-TimeLens": "53.2", "QVHighlights-TimeLens": "65.5"}
+    assert "published    mIoU 51.9 % on VANTAGE-Temporal" in run("Cosmos3-Super")
+    assert json.loads(run("--json", "Cosmos3-Super"))["published"] == score_rows(REGISTRY, "Cosmos3-Super")
+    whole = (data_dir() / "models.toml").read_text(encoding="utf-8")
+    (tmp_path / "models.toml").write_text(whole[: whole.index("[published.")], encoding="utf-8")
+    assert score_rows(load_registry(tmp_path / "models.toml")) == []  # a list of one's own
 
 
 def test_the_command_describes_one_model(tmp_path: Path) -> None:
