@@ -41,8 +41,8 @@ from ..video.files import SUFFIXES, VideoInfo, probe
 from ..video.view import View
 
 # %% auto #0
-__all__ = ['Action', 'event_actions', 'actions_text', 'read_text_actions', 'uuid_of', 'NamedVideo', 'media_fields',
-           'read_captions', 'caption_videos_of', 'CaptionOptions', 'caption_videos']
+__all__ = ['Action', 'event_actions', 'action_segments', 'actions_text', 'read_text_actions', 'uuid_of', 'NamedVideo',
+           'media_fields', 'read_captions', 'caption_videos_of', 'CaptionOptions', 'caption_videos']
 
 # %% ../../nbs/55_formats/50_captions.ipynb #e452a06f
 def _clock(seconds: float, decimals: int = 3) -> str:
@@ -89,6 +89,13 @@ def event_actions(clip: Clip, duration: float, boundary_is: BoundaryIs, decimals
     return [
         {"time": f"{_clock(e.start or 0, decimals)}-{_clock(e.end or 0, decimals)}", "description": e.label}
         for e in events
+    ]
+
+
+def action_segments(actions: Iterable[Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Actions as the `segments` of a structured caption."""
+    return [
+        {"segment_index": i, "time_range": a["time"], "description": a["description"]} for i, a in enumerate(actions)
     ]
 
 
@@ -253,7 +260,7 @@ class CaptionOptions:
     to at most `total_pixels` over all frames.
     """
 
-    fps: Annotated[float, Gt(0), Doc("Sampling rate of the video shown.")] = 2.0
+    fps: Annotated[float, Gt(0), Doc("Sampling rate of the video shown.")] = 8.0
     rules: Annotated[str, Doc("Model for its sizes: qwen3_vl, qwen2_5_vl, a folder.")] = "qwen3_vl"
     total_pixels: Annotated[int | None, Ge(1), Doc("Pixels of all frames of a clip.")] = None
     sampling: Sampling = field(default_factory=lambda: Sampling(0.7, 0.8, max_new_tokens=2048))

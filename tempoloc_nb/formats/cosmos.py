@@ -27,7 +27,8 @@ from tempoloc_nb.core.files import (
     write_json, write_jsonl, write_text,
 )
 from tempoloc_nb.formats.captions import (
-    Action, NamedVideo, actions_text, event_actions, media_fields, read_captions, read_text_actions, uuid_of,
+    Action, NamedVideo, action_segments, actions_text, event_actions, media_fields, read_captions, read_text_actions,
+    uuid_of,
 )
 from .convert import Converted, Lenient, ReadClips, check_unique, relative_path
 from ..models.ask import conversation
@@ -66,7 +67,8 @@ class _Item:
             clip, side = self.truth
             actions = event_actions(clip, info.duration, side, decimals)
             dense = dense or actions_text(actions)
-            caption = {"temporal_caption": dense} | (caption or {}) | {"actions": actions}
+            caption = {"temporal_caption": dense} | (caption or {})
+            caption |= {"actions": actions, "segments": action_segments(actions)}
             left = ("events", "video", "label_fps")  # said elsewhere, and no longer true
             own = {"boundary_is": side} | {k: v for k, v in clip_to_dict(clip).items() if k not in left}
         window: dict[str, Any] = {"start_frame": 0, "end_frame": info.n_frames - 1, "temporal_interval": 1}
@@ -203,8 +205,15 @@ def export_cosmos(
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #3c7c5f07
 @dataclass(frozen=True, slots=True)
+class _Segment(Lenient):
+    time_range: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class _Caption(Lenient):
     actions: list[Action] | None = None
+    segments: Any = None  # looked at only without actions
     temporal_caption: Any = None
     fps: Any = None
 
@@ -217,15 +226,21 @@ class _Window(Lenient):
     ] = None
     caption: Any = None
 
-    @property
-    def actions(self) -> list[Action]:
-        """The structured caption's actions, else those in a dense caption; perhaps none."""
+    def actions(self, side: BoundaryIs, where: str) -> list[Action]:
+        """The structured caption's actions, else its segments, else what a dense caption says; perhaps none.
+
+        A segment whose boundary is 0:00 tells none: it begins with the window, not with an event.
+        """
         structured = self.caption_json or _Caption()
         if structured.actions:
             return structured.actions
+        if structured.segments:
+            told = check(list[_Segment], structured.segments, f"{where}, segments")
+            found = check(list[Action], [{"time": s.time_range, "description": s.description} for s in told], where)
+            return [a for a in found if a.span is None or boundary_of(a.span, side) > 0]
         texts = [t for t in (self.caption, structured.temporal_caption) if isinstance(t, str)]
-        found = next((actions for t in texts if (actions := read_text_actions(t))), [])
-        return [Action(**a) for a in found]
+        said = next((actions for t in texts if (actions := read_text_actions(t))), [])
+        return check(list[Action], said, where)
 
 # %% ../../nbs/55_formats/70_cosmos.ipynb #2e6155e8
 @dataclass(frozen=True, slots=True)
@@ -253,7 +268,7 @@ def _events(line: _Line, side: BoundaryIs, where: str) -> Iterator[Event]:
         if window.start_frame and rate is None:
             raise TempolocError(f"{place} begins at a later frame, and nothing tells the frames/s: add 'framerate'")
         offset = window.start_frame / (rate or 1)
-        for action in window.actions:
+        for action in window.actions(side, place):
             if (span := action.span) is None:
                 raise TempolocError(f"{place}: {action.time!r} is no time from M:SS to M:SS")
             span = Interval(span.start + offset, span.end + offset)

@@ -18,6 +18,7 @@ from video_clips import write_clip
 from tempoloc_nb.clips.manifest import load_benchmark
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.engines.http import Patience, UnreachableError
+from tempoloc_nb.engines.qwen import video_rules
 from tempoloc_nb.formats import captions
 from tempoloc_nb.formats.captions import (
     _FILES,
@@ -103,6 +104,16 @@ def test_what_is_asked_in_the_two_phases(videos: dict[str, Path], tmp_path: Path
         with again:
             run(again, {"ep0": videos["ep0"]}, tmp_path / "again", options=options)
         assert [b["seed"] for b in again.bodies] == [scene["seed"], narrative["seed"]]
+
+
+def test_videos_are_shown_as_the_report_has_it(videos: dict[str, Path], tmp_path: Path) -> None:
+    """Cosmos 3's captioner (arXiv 2606.02800, appendix A.1): 8 frames a second, 25,165,824 pixels, temperature 0.7."""
+    with CaptionServer() as server:
+        run(server, {"ep0": videos["ep0"]}, tmp_path / "c")
+        (scene, _) = server.bodies
+        assert size_of(scene, tmp_path) == 8 * 2  # s
+        assert scene["temperature"] == 0.7
+    assert video_rules(CaptionOptions().rules).most == 25_165_824
 
 
 def test_a_folder_that_the_server_reads(videos: dict[str, Path], tmp_path: Path) -> None:
@@ -267,9 +278,9 @@ def test_other_settings_need_another_folder(videos: dict[str, Path], tmp_path: P
     one = {"ep0": videos["ep0"]}
     with CaptionServer() as server:
         run(server, one, tmp_path / "c")
-        with pytest.raises(TempolocError, match=r"were made with fps 2\.0, not 4\.0: choose another folder"):
+        with pytest.raises(TempolocError, match=r"were made with fps 8\.0, not 4\.0: choose another folder"):
             run(server, videos, tmp_path / "c", options=CaptionOptions(fps=4.0))
-        with pytest.raises(TempolocError, match=r"were made with fps 2\.0, not 4\.0"):  # also when all is done
+        with pytest.raises(TempolocError, match=r"were made with fps 8\.0, not 4\.0"):  # also when all is done
             run(server, one, tmp_path / "c", options=CaptionOptions(fps=4.0))
         with pytest.raises(TempolocError, match=r"has no model other: it serves describer"):
             run(server, videos, tmp_path / "c", model="other")

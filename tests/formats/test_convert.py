@@ -217,6 +217,24 @@ def test_the_shipped_clips_come_back(tmp_path: Path) -> None:
             assert replace(back[clip.clip], video=clip.video) == clip
 
 
+def test_segments_alone_bring_the_boundaries_back(source: Path, tmp_path: Path) -> None:
+    done = export_cosmos(source, tmp_path / "t.jsonl")
+    found = rows(done.output)
+    for row in found:
+        (told,) = row["t2w_windows"]
+        segments = told["caption_json"]["segments"]
+        assert [s["segment_index"] for s in segments] == list(range(len(segments)))
+        assert [(s["time_range"], s["description"]) for s in segments] == [
+            (a["time"], a["description"]) for a in told["caption_json"]["actions"]
+        ]
+        assert "transitions" not in told["caption_json"]  # texts without times
+        told |= {"caption": "An arm.", "caption_json": {"segments": segments}}
+    write_jsonl(tmp_path / "bare.jsonl", found)
+    whole, bare = (_read_cosmos(p, tmp_path).clips for p in (done.output, tmp_path / "bare.jsonl"))
+    assert [c.events for c in bare] == [c.events for c in whole]
+    assert len(bare[0].events) == 2
+
+
 def test_counted_frames_become_seconds(source: Path, tmp_path: Path) -> None:
     """The recipe counts BridgeData's 5 fps frames as if at 30 fps: 0.25 s there are 1.5 s of the video."""
     clip = mug("a", (0.1, 0.25), fps=5.0, label_fps=30.0)
@@ -345,12 +363,15 @@ def caption(folder: Path, name: str, structured: dict[str, Any] | str | None, de
 
 def test_captions_describe_and_the_truth_says_when(source: Path, tmp_path: Path) -> None:
     seen = {"subjects": [{"description": "an arm"}], "actions": [{"time": "0:00-0:01", "description": "a guess"}]}
+    seen |= {"segments": [{"time_range": "0:00-0:09", "description": "a guess"}], "transitions": ["a cut"]}
     caption(tmp_path / "c", "mug__a", seen, "An arm takes a mug.")
     done = export_cosmos(source, tmp_path / "t.jsonl", captions=tmp_path / "c")
     a, b = (row["t2w_windows"][0] for row in rows(done.output))
     assert (a["caption"], a["caption_json"]["subjects"]) == ("An arm takes a mug.", seen["subjects"])
     assert a["caption_json"]["temporal_caption"] == "An arm takes a mug."
     assert [x["description"] for x in a["caption_json"]["actions"]] == ["grasping the mug", "releasing the mug"]
+    assert [x["description"] for x in a["caption_json"]["segments"]] == ["grasping the mug", "releasing the mug"]
+    assert a["caption_json"]["transitions"] == ["a cut"]
     assert "subjects" not in b["caption_json"]
     assert _read_cosmos(done.output, tmp_path).clips[0].boundaries == (0.75, 1.5)
 
@@ -427,6 +448,20 @@ def test_structured_captions_are_preferred_to_dense_ones(tmp_path: Path) -> None
     without = {k: v for k, v in window(caption="0:02-0:04: it waits.").items() if k != "caption_json"}
     (clip,) = read(tmp_path, line(without))
     assert clip.labels == ("it waits",)
+
+
+def told(*spans: str) -> dict[str, Any]:
+    return {"segments": [{"time_range": span, "description": f"from {span}"} for span in spans]}
+
+
+def test_segments_are_read_where_no_actions_are(tmp_path: Path) -> None:
+    (clip,) = read(tmp_path, line(window(caption_json=told("0:00-0:02", "0:02-0:05"), caption="0:03-0:04: no.")))
+    assert clip.boundaries == (2.0,)  # the first begins with the video, not with an event
+    (clip,) = read(tmp_path, line(window(caption_json=told("0:00-0:02", "0:02-0:05"))), boundary_is="end")
+    assert clip.boundaries == (2.0, 5.0)
+    (clip,) = read(tmp_path, line(window(caption_json={**window(GRASP)["caption_json"], "segments": "one shot"})))
+    assert clip.labels == ("it grasps",)
+    assert read(tmp_path, line(window(caption_json=told("0:00-0:09")))) == ()
 
 
 def test_windows_are_put_on_the_videos_clock(tmp_path: Path) -> None:
@@ -512,6 +547,9 @@ def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
         (line(window(caption_json={"actions": [3]}), uuid="x"), "caption_json.actions: 0 = 3 is not a table"),
         (line(window(caption_json={"actions": [{"time": "0:01-0:02"}]}), uuid="x"), "lacks 'description'"),
         (line(window(caption_json={"actions": "later"}), uuid="x"), 'actions = "later" is not a list'),
+        (line(window(caption_json={"segments": "one"}), uuid="x"), 'window 1, segments: "one" is not a list'),
+        (line(window(caption_json=told("soon")), uuid="x"), "window 1: 'soon' is no time from M:SS to M:SS"),
+        (line(window(caption="0:01-0:02: ."), uuid="x"), ": says nothing of what happens"),
         (line(window(caption_json="{"), uuid="x"), "caption_json is not JSON"),
         (line(window(caption_json=[]), uuid="x"), "caption_json = [] is not a table"),
         (line(window(LIFT, start_frame=30), uuid="x"), "begins at a later frame, and nothing tells the frames/s"),
@@ -544,7 +582,9 @@ def test_what_other_files_do_not_say_must_be_told(tmp_path: Path) -> None:
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["actions", "time", "description", "task", "clip", "x"]), inner, max_size=3
+                st.sampled_from(["actions", "segments", "time_range", "time", "description", "task", "clip", "x"]),
+                inner,
+                max_size=3,
             )
         ),
         max_leaves=12,
@@ -555,6 +595,7 @@ def test_what_other_files_do_not_say_must_be_told(tmp_path: Path) -> None:
             "caption_json",
             "caption",
             "actions",
+            "segments",
             "tempoloc",
             "duration",
             "framerate",
@@ -569,8 +610,8 @@ def test_whatever_stands_in_a_line_is_read_or_refused_in_one_line(value: Any, pl
     made = line(window(GRASP))
     if place in made or place in ("tempoloc", "framerate"):
         made[place] = value
-    elif place == "actions":
-        made["t2w_windows"][0]["caption_json"]["actions"] = value
+    elif place in ("actions", "segments"):
+        made["t2w_windows"][0]["caption_json"] = {place: value}
     else:
         made["t2w_windows"][0][place] = value
     with tempfile.TemporaryDirectory() as folder:
