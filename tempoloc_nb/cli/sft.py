@@ -17,7 +17,8 @@ from ..core.errors import json_text
 app = typer.Typer(
     name="sft", no_args_is_help=True,
     help="Fine-tune a model on a dataset.\n\n"
-    "For NVIDIA's cosmos-framework and the Cosmos 3 Reasoner: tempoloc dataset export cosmos-reasoner.",
+    "The Cosmos 3 Reasoner: tempoloc dataset export cosmos-reasoner, then config --engine cosmos-framework, which "
+    "says how to start NVIDIA's own program.",
 )  # fmt: skip
 
 _EVALUATION = "Evaluation to come"
@@ -33,28 +34,38 @@ __all__ = ['app', 'config', 'check', 'launch']
 @app.command()
 def config(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; - for the screen.")] = None,
-    engine: _EngineOption = "cosmos-rl",
+    engine: Annotated[
+        str, typer.Option(help="cosmos-rl, transformers: this package's own, or cosmos-framework: Cosmos 3's Reasoner.")
+    ] = "cosmos-rl",
     preset: Annotated[list[str] | None, typer.Option(help="Named changes, in order; repeatable. See --list.")] = None,
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. train.epoch=3; repeatable.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder or hub name.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="Folder that tempoloc dataset build wrote.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Folder that dataset build wrote, or dataset export cosmos-reasoner.")
+    ] = None,
     force: ForceOption = False,
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
 ) -> None:
     """Write a training file; without options, the recipe's mimicgen_sft.toml with its vision section."""
+    from tempoloc_nb.sft.launch import framework_command
     from tempoloc_nb.sft.training_file import load_presets, make_config, read_override, write_config
 
     if list_:
         for name, known in load_presets().presets.items():
             say(f"{name:13} {', '.join(known.engines):24} {known.about}")
         return
-    changes: dict[str, Any] = dict(map(read_override, set_ or []))
-    changes |= {"policy.model_name_or_path": model} if model else {}
-    changes |= {"custom.dataset.path": dataset} if dataset else {}
+    framework = engine == "cosmos-framework"
+    changes: dict[str, Any] = dict(read_override(text, engine) for text in set_ or [])
+    changes |= {"model.backbone.model_name" if framework else "policy.model_name_or_path": model} if model else {}
+    changes |= {"custom.dataset.path": dataset} if dataset and not framework else {}
     flat = make_config(engine, preset or [], changes)
     path = output or Path("mimicgen_sft.toml" if engine == "cosmos-rl" else "sft.toml")
+    then = f"tempoloc sft check {path} --engine {engine}"
+    if framework:
+        start = f"in cosmos-framework's folder, {framework_command(path, Path(dataset))}" if dataset else ""
+        then = start or "the same with --dataset FOLDER, which says how to start"
     write_config(path, flat, force=force)
-    echo_done(f"{path}: {len(flat)} keys for {engine}; next: tempoloc sft check {path} --engine {engine}", path)
+    echo_done(f"{path}: {len(flat)} keys for {engine}; next: {then}", path)
 
 # %% ../../nbs/90_cli/70_sft.ipynb #a0988874
 @app.command()

@@ -24,13 +24,13 @@ from typing import IO, Any
 
 import tempoloc_nb
 from ..core.errors import TempolocError
-from ..core.files import write_json
+from ..core.files import is_stream, write_json
 from ..core.machine import held_signals
 from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 from .training_file import engine_of, nest, read_config_file, read_training_file, training_file
 
 # %% auto #0
-__all__ = ['launch_command', 'Progress', 'launch_training']
+__all__ = ['launch_command', 'framework_command', 'Progress', 'launch_training']
 
 # %% ../../nbs/60_sft/60_launch.ipynb #47449ba7
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,25 @@ def launch_command(config: Path, engine: str = "cosmos-rl", cosmos: Path | str |
     several = read_training_file(config, engine).copies
     start = ["-m", "torch.distributed.run", "--nproc-per-node", str(several)] if several > 1 else []
     return _Command((sys.executable, *start, "-m", "tempoloc_nb.sft.train", str(config)), {"PYTHONUNBUFFERED": "1"})
+
+
+def framework_command(config: Path, dataset: Path) -> _Command:
+    """The command that trains the Cosmos 3 Reasoner on eight GPUs, for cosmos-framework's own folder.
+
+    `dataset`: the folder that `export_cosmos_reasoner` wrote of the training split. Raises `TempolocError` for a name
+    that the recipe does not look for, and where this split or the validation split beside it is not there.
+    """
+    dataset = dataset.absolute()
+    if dataset.name != "videophy2_train":
+        names = "videophy2_train and, beside it, videophy2_val"
+        raise TempolocError(f"{dataset}: cosmos-framework's recipe reads folders called {names}: rename it")
+    for folder in (dataset, dataset.with_name("videophy2_val")):
+        if not (folder / "meta.json").is_file():
+            raise TempolocError(f"{folder} has no meta.json: write it with tempoloc dataset export cosmos-reasoner")
+    file = config if is_stream(config) else config.absolute()
+    start = ("torchrun", "--nproc_per_node=8", "-m", "cosmos_framework.scripts.train", f"--sft-toml={file}")
+    places = {"VIDEOPHYSICS_ROOT": str(dataset.parent), "IMAGINAIRE_OUTPUT_ROOT": "outputs/train", "PYTHONPATH": "."}
+    return _Command(start, places)
 
 # %% ../../nbs/60_sft/60_launch.ipynb #bb910874
 _STEP = re.compile(r"\bstep:? (\d+)(?:/| of )(\d+)\b", re.IGNORECASE)

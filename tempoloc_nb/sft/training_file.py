@@ -20,6 +20,7 @@ from ..core.files import check_output, is_stream, read_toml, write_text
 from ..core.settings import data_dir, settings
 
 Engine = Literal["cosmos-rl", "transformers"]
+_FileEngine = Literal["cosmos-rl", "transformers", "cosmos-framework"]
 
 # %% auto #0
 __all__ = ['Engine', 'engine_of', 'nest', 'known_keys', 'read_override', 'load_presets', 'make_config', 'to_toml', 'write_config',
@@ -32,6 +33,8 @@ def engine_of(name: str) -> Engine:
     for engine in get_args(Engine):
         if name == engine:
             return engine
+    if name in get_args(_FileEngine):
+        raise TempolocError(f"{name} checks its files and trains by itself; tempoloc sft config says how to start it")
     raise unknown("engine", name, get_args(Engine))
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #f32906c0
@@ -59,7 +62,8 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #1cb97683
 _KINDS = {"int": "a whole number", "float": "a number", "str": "a text", "bool": "true or false", "table": "a table",
-          "list[str]": "a list of texts", "list[float]": "a list of numbers", "any": "a value"}  # fmt: skip
+          "list[str]": "a list of texts", "list[float]": "a list of numbers", "list[int]": "a list of whole numbers",
+          "any": "a value"}  # fmt: skip
 
 
 def _fits(value: Any, kind: str) -> bool:
@@ -78,7 +82,7 @@ class _KeyList:
     Of the engine transformers are `fixed` (the values of keys that it does not honour) and `ignored` keys.
     """
 
-    version: str  # of cosmos-rl
+    version: str  # of cosmos-rl; cosmos-framework's commit
     keys: Mapping[str, Mapping[str, Any]]
     fixed: Mapping[str, Sequence[Any]]
     ignored: Sequence[str]
@@ -103,8 +107,14 @@ class _KeyList:
 # %% ../../nbs/60_sft/30_training_file.ipynb #3c3f4cac
 @cache
 def known_keys(engine: str = "cosmos-rl") -> _KeyList:
-    """cosmos-rl's keys and those below `custom`; for the engine transformers with narrower kinds of value."""
+    """cosmos-rl's keys and those below `custom`; for the engine transformers with narrower kinds of value.
+
+    For cosmos-framework those of its files for the Reasoner.
+    """
     folder = data_dir() / "sft"
+    if engine == "cosmos-framework":
+        public = json.loads((folder / "cosmos_framework_keys.json").read_text(encoding="utf-8"))
+        return _KeyList(public["commit"], public["keys"], {}, ())
     stored = json.loads((folder / "cosmos_rl_keys.json").read_text(encoding="utf-8"))
     own = read_toml(folder / "own_keys.toml", "keys")
     keys = {k: v for k, v in stored["keys"].items() if k != "custom"} | own["custom"]
@@ -112,12 +122,12 @@ def known_keys(engine: str = "cosmos-rl") -> _KeyList:
     return _KeyList(stored["cosmos_rl"], keys, own["transformers"]["fixed"], own["transformers"]["ignored"])
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #e87e06f5
-def read_override(text: str) -> tuple[str, Any]:
+def read_override(text: str, engine: str = "cosmos-rl") -> tuple[str, Any]:
     """(key, value) of `KEY=VALUE`; raises `TempolocError` for an unknown key or a value of another type."""
     key, equals, given = (part.strip() for part in text.partition("="))
     if not equals or not key:
         raise TempolocError(f"--set {text!r}: write KEY=VALUE, for example train.epoch=3")
-    known = known_keys()
+    known = known_keys(engine)
     try:
         value = json.loads(given)
     except json.JSONDecodeError:
@@ -136,7 +146,7 @@ class _TrainingPreset:
     __pydantic_config__: ClassVar = STRICT
 
     about: str
-    engines: tuple[Engine, ...]
+    engines: tuple[_FileEngine, ...]
     set: Mapping[str, Any]
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #fd893054
@@ -146,7 +156,7 @@ class _Presets:
 
     __pydantic_config__: ClassVar = STRICT
 
-    engines: Mapping[Engine, Mapping[str, Any]]
+    engines: Mapping[_FileEngine, Mapping[str, Any]]
     presets: Mapping[str, _TrainingPreset]
     shapes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
@@ -155,8 +165,9 @@ def load_presets(path: Path | None = None) -> _Presets:
     """The shipped presets, or those of another file; raises `TempolocError` for what in it is unknown or missing."""
     path = path or data_dir() / "sft" / "presets.toml"
     loaded = check(_Presets, read_toml(path, "presets"), path.name)
-    for name, table in [*((name, p.set) for name, p in loaded.presets.items()), *loaded.engines.items()]:
-        for problem in known_keys().problems(table).values():
+    tables = [(name, engine, p.set) for name, p in loaded.presets.items() for engine in p.engines]
+    for name, engine, table in [*tables, *((engine, engine, table) for engine, table in loaded.engines.items())]:
+        for problem in known_keys(engine).problems(table).values():
             raise TempolocError(f"{path.name}, {name}: {problem}")
     return loaded
 
@@ -166,19 +177,23 @@ def make_config(
 ) -> dict[str, Any]:
     """A configuration as dotted keys: the engine's base, the vision section, `presets` in order, then `changes`.
 
-    Raises `TempolocError` for an unknown engine or preset, and a preset of another engine.
+    cosmos-framework has no vision section. Raises `TempolocError` for an unknown engine or preset, and a preset of
+    another engine.
     """
-    known, own = load_presets(), engine_of(engine)
-    config = dict(known.engines[own])
+    known = load_presets()
+    bases = {str(name): base for name, base in known.engines.items()}
+    if engine not in bases:
+        raise unknown("engine", engine, bases)
+    config = dict(bases[engine])
     for name in presets:
         if name not in known.presets:
             raise unknown("preset", name, known.presets)
-        if own not in known.presets[name].engines:
-            fitting = [other for other, preset in known.presets.items() if own in preset.engines]
-            raise TempolocError(f"the preset {name} is not for the engine {own}: choose from {', '.join(fitting)}")
+        if engine not in known.presets[name].engines:
+            fitting = [other for other, preset in known.presets.items() if engine in preset.engines]
+            raise TempolocError(f"the preset {name} is not for the engine {engine}: choose from {', '.join(fitting)}")
         config |= known.presets[name].set
     vision = {"custom.vision.fps": settings().study.fps, "custom.vision.total_pixels": settings().pixels.total_pixels}
-    config |= vision | dict(changes or {})
+    config |= ({} if engine == "cosmos-framework" else vision) | dict(changes or {})
     return dict(sorted(config.items(), key=lambda item: not item[0].startswith("custom.")))  # custom first, then as is
 
 # %% ../../nbs/60_sft/30_training_file.ipynb #d3c95f25

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
+from click.testing import Result
 from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from tempoloc_nb.cli.sft import app
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.settings import settings
+from tempoloc_nb.core.settings import data_dir, settings
 from tempoloc_nb.sft.training_file import (
     Engine,
     _flatten,
@@ -61,7 +66,7 @@ def test_the_recipes_file_key_for_key(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_every_preset_of_an_engine_has_known_keys_of_the_right_type() -> None:
     for name, preset in load_presets().presets.items():
         for engine in preset.engines:
-            assert not known_keys().problems(make_config(engine, [name])), name
+            assert not known_keys(engine).problems(make_config(engine, [name])), name
 
 
 @pytest.mark.parametrize("presets", [[], ["lora"], ["context-8192"], ["lora", "context-8192"]])
@@ -115,7 +120,9 @@ def test_wrong_overrides_get_one_line(text: str, said: str) -> None:
 
 
 def test_unknown_engines_and_presets_are_named() -> None:
-    with pytest.raises(TempolocError, match="unknown engine 'nemo': choose one of cosmos-rl, transformers"):
+    with pytest.raises(
+        TempolocError, match="unknown engine 'nemo': choose one of cosmos-framework, cosmos-rl, transformers"
+    ):
         make_config("nemo")
     with pytest.raises(TempolocError, match="one-gpu"):
         make_config(presets=["two-gpus"])
@@ -185,3 +192,102 @@ def test_the_key_list_is_that_of_a_named_version() -> None:
     keys = known_keys()
     assert keys.version == "0.4.7"
     assert {"train.epoch", "policy.lora.r", "policy.parallelism.tp_size", "custom.vision.fps"} <= set(keys.keys)
+
+
+# --- cosmos-framework's file for the Cosmos 3 Reasoner ---
+
+FRAMEWORK = Path(os.environ.get("COSMOS_FRAMEWORK_SRC", ""))
+SIZES: list[tuple[str, list[str]]] = [("nano", []), ("edge", ["edge"]), ("super", ["super"])]
+
+
+@pytest.mark.parametrize(("size", "presets"), SIZES)
+def test_the_frameworks_files_have_known_keys_alone(size: str, presets: list[str]) -> None:
+    stored = json.loads((data_dir() / "sft" / "cosmos_framework_keys.json").read_text())
+    assert re.fullmatch("[0-9a-f]{40}", stored["commit"])
+    assert stored["source"].endswith(stored["commit"])
+    made = make_config("cosmos-framework", presets)
+    assert set(stored["keys"]) - set(made) == {"model.backbone.safetensors_path"}
+    assert not known_keys("cosmos-framework").problems(made)
+    assert made["job.experiment"] == made["job.name"] == f"videophy2_sft_{size}"
+
+
+@pytest.mark.skipif(not os.environ.get("COSMOS_FRAMEWORK_SRC"), reason="COSMOS_FRAMEWORK_SRC names no checkout")
+@pytest.mark.parametrize(("size", "presets"), SIZES)
+def test_the_frameworks_files_are_its_public_ones(
+    size: str, presets: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_config("cosmos-framework", presets)
+    public = FRAMEWORK / "examples" / "toml" / "sft_config" / f"videophy2_sft_{size}.toml"
+    assert made == _flatten(tomllib.loads(public.read_text()))
+    monkeypatch.syspath_prepend(FRAMEWORK)
+    schema = import_module("cosmos_framework.configs.toml_config.sft_config").SFTExperimentConfig
+    for changes in ({}, {"model.backbone.safetensors_path": "w"}):
+        schema.model_validate(nest(made | changes))  # which forbids other keys
+    schema.model_validate(nest(make_config("cosmos-framework", [*presets, "report"])))
+
+
+def test_the_report_is_as_printed() -> None:
+    """Cosmos 3's report (arXiv 2606.02800), section 4.1.2."""
+    made = make_config("cosmos-framework", ["report"])
+    assert made["trainer.grad_accum_iter"] * made["dataloader_train.max_samples_per_batch"] * 8 == 512
+    assert (made["trainer.max_iter"], made["scheduler.cycle_lengths"]) == (8200, [8200])
+    assert (made["optimizer.lr"], made["optimizer.weight_decay"], made["optimizer.betas"]) == (1e-5, 0.1, [0.9, 0.95])
+    assert (made["scheduler.warm_up_steps"], made["scheduler.f_min"]) == ([1000], [0.1])
+    assert made["trainer.callbacks.grad_clip.clip_norm"] == 1.0
+
+
+def framework(*options: str) -> Result:
+    return CliRunner().invoke(app, ["config", "--engine", "cosmos-framework", *options])
+
+
+def test_a_file_for_an_exported_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for split in ("train", "val"):
+        (tmp_path / f"videophy2_{split}").mkdir()
+        (tmp_path / f"videophy2_{split}" / "meta.json").write_text("[]")
+    result = framework("--dataset", "videophy2_train", "--model", "m/n", "--set", "trainer.max_iter=9")
+    written = _flatten(tomllib.loads((tmp_path / "sft.toml").read_text()))
+    changed = {"model.backbone.model_name": "m/n", "trainer.max_iter": 9}
+    assert written == make_config("cosmos-framework", changes=changed)
+    assert result.output == (
+        f"sft.toml: {len(written)} keys for cosmos-framework; next: in cosmos-framework's folder, "
+        f"VIDEOPHYSICS_ROOT={tmp_path} IMAGINAIRE_OUTPUT_ROOT=outputs/train PYTHONPATH=. torchrun --nproc_per_node=8 "
+        f"-m cosmos_framework.scripts.train --sft-toml={tmp_path}/sft.toml\n"
+    )
+    assert "--dataset FOLDER" in framework("-o", "other.toml").output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--set train.epoch=3", "unknown key train.epoch"),
+        ("--set optimizer.lr_multipliers={}", "unknown key optimizer.lr_multipliers"),
+        ("--set trainer.max_iter=many", "'many' is not a whole number"),
+        ("--set scheduler.warm_up_steps=[0.5]", "is not a list of whole numbers"),
+        ("--set job.task=vfm", "job.task = 'vfm' is none of vlm"),
+        ("--preset lora", "the preset lora is not for the engine cosmos-framework: choose from edge, super, report"),
+        ("--dataset nowhere/videophy2_train", "nowhere/videophy2_train has no meta.json: write it with"),
+        ("--dataset videophy2_train", "videophy2_val has no meta.json: write it with"),
+        ("--dataset .", "reads folders called videophy2_train and, beside it, videophy2_val: rename it"),
+    ],
+)
+def test_what_the_framework_could_not_use_is_one_line(
+    options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "videophy2_train").mkdir()
+    (tmp_path / "videophy2_train" / "meta.json").write_text("[]")
+    result = framework(*options.split())
+    assert isinstance(result.exception, TempolocError)
+    assert said in str(result.exception)
+    assert "\n" not in str(result.exception)
+    assert not (tmp_path / "sft.toml").exists()
+
+
+def test_the_framework_checks_and_trains_by_itself(tmp_path: Path) -> None:
+    write_config(tmp_path / "a.toml", make_config("cosmos-framework"))
+    for command in ("check", "launch"):
+        with pytest.raises(TempolocError, match="cosmos-framework checks its files and trains by itself"):
+            CliRunner().invoke(
+                app, [command, str(tmp_path / "a.toml"), "--engine", "cosmos-framework"], catch_exceptions=False
+            )
