@@ -109,7 +109,7 @@ class _KeyList:
 def known_keys(engine: str = "cosmos-rl") -> _KeyList:
     """cosmos-rl's keys and those below `custom`; for the engine transformers with narrower kinds of value.
 
-    For cosmos-framework those of its files for the Reasoner.
+    For cosmos-framework the keys of its files for the Reasoner.
     """
     folder = data_dir() / "sft"
     if engine == "cosmos-framework":
