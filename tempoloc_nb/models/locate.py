@@ -226,7 +226,8 @@ def load_model(
     cannot be loaded.
     """
     local = Path(name).is_dir()
-    alone = not local and not check_hub(str(name), revision)
+    hub = not local and HUB_ID.fullmatch(str(name)) is not None
+    alone = hub and not check_hub(str(name), revision)
     transformers = import_transformers()
     import torch
 
