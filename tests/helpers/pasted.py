@@ -85,5 +85,6 @@ def _accept_all(url: str) -> None:
     """Save each clip as it is shown: what Enter does on the page."""
     for index in range(len(_ask(url, op="queue")["clips"])):
         clip = _ask(url, op="clip", index=index)
-        events = [{"label": n, "boundary": t} for n, t in zip(clip["labels"], clip["boundaries"], strict=True)]
+        each = zip(clip["labels"], clip["boundaries"], clip["absent"], strict=True)
+        events = [{"label": label, "boundary": time, "absent": gone} for label, time, gone in each]
         _ask(url, op="save", index=index, revision=clip["revision"], events=events, who="a newcomer")
