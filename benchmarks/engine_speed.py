@@ -174,10 +174,9 @@ def measure_script(plan: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for run, tokens in enumerate(plan["max_tokens"]):
         clips = plan["script_clips"] if run else plan["clips"]
-        videos = Path(plan["folder"]) / f"script-{run}"
+        (videos := Path(plan["folder"]) / f"script-{run}").mkdir(exist_ok=True)
         for clip in clips_of(clips).clips:
             video = videos / f"{clip.clip.replace('/', '-')}.mp4"
-            video.parent.mkdir(exist_ok=True)
             video.symlink_to(Path(plan["stamped"], f"{clip.clip}.mp4").resolve())
         length = ["--max_model_len", str(plan["max_model_len"])] if plan["max_model_len"] else []
         trials.clear()

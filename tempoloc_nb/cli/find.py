@@ -239,9 +239,8 @@ def find(
         raise TempolocError("--signal names what --write writes: give --write, too")
     _check_fuse(given, fuse)
     _check_quotes(videos, event)
-    labels, asked_task = event_labels(task or event or ()), None
-    if task and not task.endswith(".jsonl"):
-        asked_task = load_task(task)
+    asked_task = load_task(task) if task and not task.endswith(".jsonl") else None
+    labels = event_labels(asked_task or task or event or ())
     notes: list[str] = []  # told once nothing is wrong with the question: a slip is one line
     videos = fetched(videos, built(Choice, given), notes.append, whole=back.write)
     inquiry = inquire(videos, built(EngineConfig, given), preset, given, fuse=fuse, say=notes.append)

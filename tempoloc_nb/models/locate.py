@@ -12,6 +12,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -111,9 +112,11 @@ def locate_model(name: str | Path) -> Place:
 _ASK_S = 5.0  # s that the Hub may take to answer at all
 
 
+@cache
 def check_hub(name: str, revision: str | None = None) -> bool:
     """Whether the Hub, or its mirror, answers: without a network its library would try each file for a minute.
 
+    It is asked once: who makes an engine wants to know before anything is imported, and who loads the model again.
     Raises `TempolocError` where it does not, and this machine's cache has no weights of the model `name` either.
     """
     try:
