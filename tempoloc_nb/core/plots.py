@@ -27,7 +27,7 @@ LOOKS = {
     "model": Look("#0072B2", "o", "model"),
     "no-video": Look("#6B6B6B", "s", "no-video baseline"),
     "signal": Look("#E69F00", "^", "signal, no model"),
-    "oracle": Look("#009E73", "D", "oracle"),
+    "oracle": Look("#009E73", "D", "exact to a frame pair"),
 }
 COLOURS = {**{kind: look.colour for kind, look in LOOKS.items()}, "truth": "#000000", "target": "#D55E00"}
 

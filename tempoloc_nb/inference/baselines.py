@@ -35,7 +35,12 @@ from ..models.ask import Sampling
 from ..scoring.answers import answer_text, write_answer
 from ..video.files import FrameSource, Image, VideoInfo
 
-BASELINES = ("constant", "uniform", "loo-median", "loo-mean", "loo-median-scaled", "loo-ridge")
+BASELINES = {
+    "constant": "always 1 s, 2 s, 3 s", "uniform": "equal parts", "loo-median": "median of other clips",
+    "loo-mean": "mean of other clips", "loo-median-scaled": "median, by clip length",
+    "loo-ridge": "line through lengths",
+}  # fmt: skip
+"""No-video baselines: the name that a command takes → what tables and figures call it."""
 TRAINING_MEDIAN = "train-median"
 _NO_VIDEO = (*BASELINES, TRAINING_MEDIAN)
 GRIPPER_RULES = ("gripper-rule", "gripper-rule-backward")

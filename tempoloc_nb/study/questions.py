@@ -22,7 +22,6 @@ from ..inference.fuse import fuse_answer
 from ..inference.record import read_rows
 from ..inference.signals import Signal, event_kinds, find_transitions
 from ..scoring.metrics import Estimate, Sampled, draws
-from .report import PLAIN_NAMES
 
 # %% auto #0
 __all__ = ['NEAR', 'Said', 'LABELS', 'event_lines', 'line_share', 'said_by', 'with_signal', 'no_video']
@@ -111,7 +110,7 @@ LABELS = (1, 5, 10)  # of other clips, that a guess knows
 
 
 def _guesses(present: Clips, signals: Mapping[str, Signal]) -> Iterator[tuple[str, list[Said]]]:
-    times = {PLAIN_NAMES[name]: [baseline_predictions(present, name)] for name in BASELINES}
+    times = {title: [baseline_predictions(present, name)] for name, title in BASELINES.items()}
     every = baseline_predictions(present, "loo-median-scaled")  # where there are fewer other clips
     for labels in LABELS:
         few = label_predictions(present, labels, draws=3)

@@ -28,13 +28,14 @@ from matplotlib.lines import Line2D
 from ..core.errors import TempolocError
 from ..core.plots import COLOURS, EVENT_COLOURS, LOOKS, house_style, plain_log
 from ..core.settings import Profile, settings
+from ..inference.baselines import BASELINES, TRAINING_MEDIAN
 
 _PNG_LIMIT = 200_000  # bytes
 _NOT_SO = "Not so in this run:"
 UNFINISHED = "unfinished.txt"  # in a run's folder: what it lacks
 
 # %% auto #0
-__all__ = ['UNFINISHED', 'PLAIN_NAMES', 'column_title', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars',
+__all__ = ['UNFINISHED', 'plain_name', 'column_title', 'markdown_table', 'fill', 'Shown', 'Report', 'render', 'interval_bars',
            'mre_figure', 'timeline_figure']
 
 # %% ../../nbs/85_study/10_report.ipynb #67122f09
@@ -56,6 +57,19 @@ _UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "f
 _SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "cpu": "CPU", "pct": "%"}
 
 
+_NAMES = {
+    **BASELINES,
+    TRAINING_MEDIAN: "median of training clips",
+    f"{TRAINING_MEDIAN}-scaled": "median of training clips, by clip length",
+}
+_KEY = re.compile(rf"(?:^|(?<=: )|(?<=of )|(?<=below ))(?:{'|'.join(_NAMES)})$")
+
+
+def plain_name(row: str) -> str:
+    """A row's name with a no-video baseline in words: "best no-video: loo-median" ends with "median of other clips"."""
+    return _KEY.sub(lambda key: _NAMES[key[0]], row)
+
+
 def column_title(name: str) -> str:
     """A column's name in words, with its unit behind it: `mae_before_s` is "MAE before (s)"."""
     first, *more = name.split("_")
@@ -72,7 +86,7 @@ def _cells(column: pd.Series[Any]) -> list[str]:
     if pd.api.types.is_numeric_dtype(column):
         digits = _decimals(column.astype(float))
         return ["–" if v != v else f"{v:.{digits}f}" for v in column.astype(float)]
-    return ["–" if v is None or v != v else _plain(v) for v in column]
+    return ["–" if v is None or v != v else _plain(plain_name(str(v))) for v in column]
 
 # %% ../../nbs/85_study/10_report.ipynb #198a63b4
 def markdown_table(table: pd.DataFrame) -> str:
@@ -308,13 +322,6 @@ def _ungrouped(svg: bytes) -> bytes:
         svg, before = re.sub(rb"<g>\s*</g>\s*", b"", re.sub(_ONE_MARK, rb"\1", svg)), svg
     return re.sub(rb'(?<= d=")[^"]*', lambda path: re.sub(rb"\s*([A-Za-z])\s*", rb"\1", path[0]).strip(), svg)
 
-# %% ../../nbs/85_study/10_report.ipynb #36c90479
-PLAIN_NAMES = {
-    "constant": "always 1 s, 2 s, 3 s", "uniform": "equal parts", "loo-median": "median of other clips",
-    "loo-mean": "mean of other clips", "loo-median-scaled": "median, by clip length",
-    "loo-ridge": "line through lengths", "train-median": "median of training",
-}  # fmt: skip
-
 # %% ../../nbs/85_study/10_report.ipynb #5210859f
 def interval_bars(table: pd.DataFrame, value: str) -> npt.NDArray[np.float64]:
     """Lengths (2, lines) of the error bars from a column to the columns `low` and `high`."""
@@ -347,7 +354,7 @@ def mre_figure(table: pd.DataFrame, columns: int = 2, hollow: Collection[str] = 
         grid.flat[0].set_xlim(low, high * (high / low) ** 0.12)  # for the last number
         if high > 200 * low:
             plain_log(grid.flat[0], "x", at=(1, 3))
-        grid.flat[0].set_yticks(range(len(rows)), [PLAIN_NAMES.get(str(r), str(r)) for r in rows])
+        grid.flat[0].set_yticks(range(len(rows)), [plain_name(str(r)) for r in rows])
         for axes in grid.flat:
             axes.tick_params(labelsize=8)
         grid.flat[0].set_ylim(len(rows) - 0.4, -0.6)

@@ -154,6 +154,19 @@ def test_a_column_has_a_title_in_words(name: str, title: str) -> None:
     assert report.column_title(name) == title
 
 
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ("loo-median", "median of other clips"), ("best no-video: uniform", "best no-video: equal parts"),
+        ("MRE at most half of loo-median-scaled", "MRE at most half of median, by clip length"),
+        ("train-median", "median of training clips"), ("uniform light", "uniform light"), ("a constant", "a constant"),
+    ],
+)  # fmt: skip
+def test_a_baseline_has_its_plain_name_in_tables(row: str, words: str) -> None:
+    assert report.plain_name(row) == words
+    assert report.markdown_table(pd.DataFrame({"row": [row]})).splitlines()[2] == f"| {words} |"
+
+
 def test_a_name_in_a_table_is_no_mail_address_and_no_cell() -> None:
     table = pd.DataFrame({"f1@0.5s": ["a|b"]})
     assert report.markdown_table(table).splitlines() == ["| F1&#64;0.5 s |", "|---|", "| a\\|b |"]

@@ -17,6 +17,7 @@ from study_cells import study_functions
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.files import read_jsonl
+from tempoloc_nb.inference.baselines import BASELINES
 from tempoloc_nb.inference.record import read_record, read_rows
 from tempoloc_nb.lab.sim.tasks import SEEDS, families
 from tempoloc_nb.lab.sim.which_questions import log_events
@@ -24,7 +25,6 @@ from tempoloc_nb.models.locate import folder_revision, model_folder
 from tempoloc_nb.scoring.evaluation import Evaluation
 from tempoloc_nb.study.experiments import load_experiments, score
 from tempoloc_nb.study.questions import line_share
-from tempoloc_nb.study.report import PLAIN_NAMES
 from tempoloc_nb.study.tables import seed_means
 
 TUNED = study_functions("05")
@@ -152,7 +152,7 @@ def test_the_guess_beside_the_sealed_clips_is_the_best_that_opens_no_video(
     answered: tuple[dict[str, Evaluation], list[pd.DataFrame]],
 ) -> None:
     name, run, most = TUNED.sealed_guess(load_benchmark("sealed"), 10)
-    assert name in PLAIN_NAMES.values()
+    assert name in BASELINES.values()
     assert set(run.tasks) == set(next(iter(answered[0].values())).tasks)
     assert 25 < run.estimate("mre_pct").value < 35  # what labels alone come to on the development test, too
     assert 0 < most < 20

@@ -113,7 +113,7 @@ def test_signal_rows_stand_between_the_baselines_and_the_oracle(references: dict
         assert list(part["kind"]) == ["model", *["no-video"] * 7, "signal", "signal", "oracle"]
         rule = part.set_index("row").loc[tb.GRIPPER, "mre_pct"]
         assert rule < part.loc[part["kind"] == "oracle", "mre_pct"].iloc[0]
-        assert list(tb.short(part)["row"])[-3:] == [tb.GRIPPER, tb.MINIMA, "oracle at 8 fps"]
+        assert list(tb.short(part)["row"])[-3:] == [tb.GRIPPER, tb.MINIMA, "exact to a frame pair, 8 fps"]
 
 
 def test_the_gripper_rule_leaves_out_what_the_gripper_does_not_show() -> None:
@@ -219,8 +219,8 @@ def test_rates_are_sorted_by_family_and_have_the_oracles_floor() -> None:
     table = RATES.rate_table({"model": runs}, oracles)
     assert list(dict.fromkeys(table["task"])) == [tb.family_name(k) for k in SIM.tasks]
     assert len(table) == 4 * 4
-    assert set(table.loc[table["row"] == "oracle", "kind"]) == {"oracle"}
-    errors = table[table["row"] == "oracle"].groupby("fps")["mre_pct"].mean()
+    assert set(table.loc[table["row"] == tb.EXACT, "kind"]) == {"oracle"}
+    errors = table[table["row"] == tb.EXACT].groupby("fps")["mre_pct"].mean()
     assert errors.idxmin() == 8
 
 
@@ -524,7 +524,7 @@ def sorted_rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 def test_a_base_model_is_to_keep_the_form_and_beat_habits() -> None:
     own = load_benchmark("base-tasks")
     references = tb.reference_runs(own, {c.clip for c in own.clips}, fps=8, resamples=50)
-    oracle = BASE.base_targets(references["oracle at 8 fps"], references)
+    oracle = BASE.base_targets(references[tb.oracle_name(8)], references)
     assert oracle[["task", "target"]].to_numpy().tolist() == [
         [task, target]
         for task in ("lift", "door")

@@ -112,8 +112,7 @@ def simulate_clips(
         kept, failed = _simulate(family, n, root, workers, progress)
         clips = [_clip_of(family, i, seed, root) for i, seed in kept.items()]
         if states:
-            episodes = {i: _episode_path(root, family, seed) for i, seed in kept.items()}
-            _write_states(root / "hdf5" / family.key, family, episodes)
+            _write_states(root, family, clips)
         _merge_manifest(root / "manifest.jsonl", family.key, clips)
         _describe(root, family)
         seeds = {i: seed for i, seed in kept.items() if render is True or i < render}
@@ -282,38 +281,40 @@ def render_episodes(
     return len(missing)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #bd345391
-def _write_demo(group: Any, episode: SavedEpisode) -> int:
+def _write_demo(group: Any, clip: Clip, episode: SavedEpisode) -> int:
     actions = episode.demo["actions"]
     group.attrs["num_samples"] = len(actions)
     group.attrs["model_file"] = str(episode.demo["model_file"])
     group.attrs["seed"] = int(episode.meta["seed"])
-    events = [[label, episode.meta["instants"][name]] for label, name in episode.meta["labels"]]
-    group.attrs["events"] = json.dumps(events)
+    group.attrs["events"] = json.dumps([[event.label, event.boundary] for event in clip.events])
     group.attrs["objects"] = [str(name) for name in episode.meta.get("objects", ())]  # in obs/object, in this order
-    group.attrs["instants"] = json.dumps(episode.meta["instants"])
+    if clip.instants:  # what happened in a clip of any order is its events
+        group.attrs["instants"] = json.dumps(clip.instants)
     for name, values in episode.demo.items():
         if name != "model_file":
             group.create_dataset(name, data=values, compression="gzip" if values.ndim > 1 else None)
     return len(actions)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #ef2a26ea
-def _write_file(path: Path, family: ClipFamily, episodes: Mapping[int, Path]) -> None:
+def _write_file(path: Path, family: ClipFamily, demos: Mapping[int, tuple[Clip, Path]]) -> None:
     with all_or_nothing(path) as partial, import_optional("h5py", "a file of robot states").File(partial, "w") as file:
         data = file.create_group("data")
-        total = sum(_write_demo(data.create_group(f"demo_{i}"), load_episode(e)) for i, e in episodes.items())
+        total = sum(_write_demo(data.create_group(f"demo_{i}"), c, load_episode(e)) for i, (c, e) in demos.items())
         data.attrs["total"] = total
         options, name = environment_options(family.task, family.robot), SCRIPTS[family.task].environment
         env_args = {"env_name": name, "env_version": "1.5.2", "type": 1, "env_kwargs": options}
         data.attrs["env_args"] = json.dumps(env_args)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #c3101b1e
-def _write_states(folder: Path, family: ClipFamily, episodes: Mapping[int, Path]) -> None:
-    """Write `folder/NNN.hdf5` for each episode that has none yet, and `folder`.hdf5 with all of them."""
+def _write_states(root: Path, family: ClipFamily, clips: Sequence[Clip]) -> None:
+    """Write `hdf5/KEY/NNN.hdf5` for each clip that has none yet, and `hdf5/KEY.hdf5` with all of them."""
+    demos = {int(c.name): (c, _episode_path(root, family, c.seed or 0)) for c in clips}
+    folder = root / "hdf5" / family.key
     folder.mkdir(parents=True, exist_ok=True)
-    for i, episode in episodes.items():
+    for i, demo in demos.items():
         if not (path := folder / f"{i:03d}.hdf5").exists():
-            _write_file(path, family, {0: episode})
-    _write_file(folder.with_suffix(".hdf5"), family, episodes)
+            _write_file(path, family, {0: demo})
+    _write_file(folder.with_suffix(".hdf5"), family, demos)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #70330f72
 def _holds_only(path: Path, episodes: Path) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from tempoloc_nb.clips.manifest import Clips, load_benchmark, read_manifest
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.lab.sim import benchmark
 from tempoloc_nb.lab.sim.benchmark import build_which
+from tempoloc_nb.lab.sim.make import simulate
 from tempoloc_nb.scoring.logs import read_true_logs
 
 
@@ -43,3 +46,13 @@ def test_a_clip_that_comes_out_otherwise_is_left_out(tmp_path: Path, monkeypatch
     assert (summary.clips, summary.failed["is another clip than the shipped"]) == (1, 1)
     assert {c.extra["shown"] for c in read_manifest(tmp_path / "manifest.jsonl.xz")} == {"which-panda/000"}
     assert [*read_true_logs(tmp_path / "logs.jsonl.xz")] == ["which-panda/000"]
+
+
+def test_own_clips_of_any_order_have_states_with_their_own_events(tmp_path: Path) -> None:
+    assert simulate("which", 1, tmp_path, seed=10, render=False, workers=1).clips == 1
+    (clip,) = read_manifest(tmp_path / "manifest.jsonl")
+    with h5py.File(tmp_path / "hdf5" / "which.hdf5") as file:
+        attributes = file["data/demo_0"].attrs
+        assert json.loads(attributes["events"]) == [[e.label, e.boundary] for e in clip.events]
+        assert len(clip.events) >= 4
+        assert "instants" not in attributes
