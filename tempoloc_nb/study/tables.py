@@ -96,7 +96,7 @@ def oracle_name(fps: float) -> str:
 
 def kind_of(name: str) -> str:
     """The kind of a reference row, as in `plots.LOOKS`: `oracle`, `signal` or `no-video`."""
-    return "oracle" if name.startswith(EXACT) else "signal" if name in (GRIPPER, MINIMA) else "no-video"
+    return "oracle" if name.startswith("exact ") else "signal" if name in (GRIPPER, MINIMA) else "no-video"
 
 # %% ../../nbs/85_study/30_tables.ipynb #db4da7f4
 def _signal_answers(benchmark: Clips, video_root: Path | str | None = None) -> Iterator[tuple[str, Boundaries]]:
