@@ -32,6 +32,7 @@ import ast
 import json
 import os
 import platform
+import re
 import runpy
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def prepare(plan: dict[str, Any]) -> None:
 
 
 def script_prompt(script: Path, folder: Path) -> str:
-    """The texts that the recipe's script asks, read and not run."""
+    """The texts that the recipe's script asks, read and not run; the clip's own events have the place of its events."""
     found = {
         node.targets[0].id: ast.literal_eval(node.value)
         for node in ast.parse(script.read_text(encoding="utf-8")).body
@@ -128,7 +129,8 @@ def script_prompt(script: Path, folder: Path) -> str:
     place = folder / "recipe-script"
     place.mkdir(exist_ok=True)
     (place / "system.txt").write_text(found["SYSTEM_PROMPT"], encoding="utf-8")
-    (place / "user.txt").write_text(found["USER_PROMPTS"][PROMPT], encoding="utf-8")
+    question = re.sub(r"(\n *Event \d+:.*)+", "\n{events}", found["USER_PROMPTS"][PROMPT])
+    (place / "user.txt").write_text(question, encoding="utf-8")
     return str(place)
 
 
@@ -439,8 +441,8 @@ def main() -> None:
     if arguments.output:
         settings = {k: plan[k] for k in ("dtype", "clips", "script_clips", "trials", "fps", "side", "random_weights")}
         old = json.loads(arguments.output.read_text())["models"] if arguments.output.is_file() else {}
-        kept = {**old, Path(plan["model"]).name: {"settings": settings, "runs": found}}
-        arguments.output.write_text(json.dumps({"on": machine(), "models": kept}, indent=1) + "\n")
+        kept = {**old, Path(plan["model"]).name: {"on": machine(), "settings": settings, "runs": found}}
+        arguments.output.write_text(json.dumps({"models": kept}, indent=1) + "\n")
 
 
 if __name__ == "__main__":
