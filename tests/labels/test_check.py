@@ -43,7 +43,7 @@ def subtask_of(finding: Finding) -> str:
     return finding.about.partition(": ")[2]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     fault=st.sampled_from(sorted(FAULTS)), layout=st.sampled_from(LAYOUTS), name=st.sampled_from(NAMES),
     demo=st.integers(0, 7), sign=st.sampled_from([-1, 1]), seed=st.integers(0, 50),

@@ -1,4 +1,4 @@
-"""200,000 answers of a grammar of forms, other ones each day: what is read is right, or it is not `ok`."""
+"""60,000 answers of a grammar of forms, other ones each day: what is read is right, or it is not `ok`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tempoloc_nb.clips.tasks import BoundaryIs
 from tempoloc_nb.scoring.answers import _Prediction, parse_answer
 
 SEED = int(os.environ.get("GRAMMAR_SEED", date.today().toordinal()))
-TEXTS, PARTS = 200_000, 8
+TEXTS, PARTS = 60_000, 4
 
 
 def right(case: Case, event: _Prediction, side: BoundaryIs) -> bool | None:
