@@ -144,9 +144,9 @@ def difference(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, Any]:
 
 def tiny(found: Found, count: int) -> None:
     """Greedy texts of both ways and of `generate`, in both precisions."""
+    from tempoloc_nb.engines.frame_attention import use_batched_vision_attention
     from tempoloc_nb.engines.hf import HFBackend
     from tempoloc_nb.engines.prefix_cache import flash_kernel
-    from tempoloc_nb.engines.qwen import use_batched_vision_attention
     from tempoloc_nb.models.locate import load_model
 
     folder = data_dir() / "models" / "tempoloc-tiny"

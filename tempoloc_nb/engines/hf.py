@@ -18,12 +18,10 @@ from ..core.errors import TempolocError
 from ..core.files import first_line
 from ..core.machine import torch_device
 from .decoding import Encoded, Grammars, generate_tokens
+from .frame_attention import BATCHED, use_batched_vision_attention, widen_frame_layers
 from .prefix_cache import flash_kernel, use_prefix_cache
 from .protocol import Answer, Request, Response, clip_error, row_seed, too_long
-from tempoloc_nb.engines.qwen import (
-    BATCHED, fit, mrope_positions, show, stock_positions, tested_transformers, use_batched_vision_attention,
-    widen_frame_layers,
-)
+from .qwen import fit, mrope_positions, show, stock_positions, tested_transformers
 from ..models.locate import load_model, model_title
 from ..models.ask import Sampling
 from ..video.view import is_qwen3

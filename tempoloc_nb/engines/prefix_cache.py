@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Kernel', 'HEAD_SIZES', 'LARGEST', 'MEAN', 'Prefix', 'attend_to_prefixes', 'Prompts', 'SeparatePrompts', 'stack',
-           'merge', 'PackedPrompts', 'pack', 'attention_errors', 'flash_kernel', 'continuing', 'attend_to_prompt',
-           'use_prefix_cache']
+__all__ = ['Kernel', 'HEAD_SIZES', 'Prefix', 'attend_to_prefixes', 'Prompts', 'SeparatePrompts', 'stack', 'merge',
+           'PackedPrompts', 'pack', 'attention_errors', 'larger_errors', 'flash_kernel', 'continuing',
+           'attend_to_prompt', 'use_prefix_cache']
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #51522e63
 @dataclass(frozen=True, slots=True)
@@ -278,8 +278,15 @@ def attention_errors(
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #3de28f18
 HEAD_SIZES = (32, 64, 128)
-LARGEST, MEAN = 4.0, 2.0
-"""How many times the largest and the mean error of torch's own attention ours may have."""
+_ALLOWED = (4.0, 2.0)  # times the largest and the mean error of torch's own attention
+
+
+def larger_errors(ours: Sequence[float], torchs: Sequence[float]) -> str | None:
+    """What is wrong with the largest and the mean error of an attention beside torch's own errors; None if nothing."""
+    for allowed, own, other in zip(_ALLOWED, ours, torchs, strict=True):
+        if not own <= allowed * other:  # NaN, too
+            return f"its error is {own:.1e}, and {other:.1e} in torch's own attention"
+    return None
 
 
 def _fault(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: tuple[int, int], size: int) -> str | None:
@@ -292,9 +299,8 @@ def _fault(kernel: Kernel, device: torch.device, dtype: torch.dtype, heads: tupl
             raise
         except Exception as error:  # another GPU, another torch
             return first_line(error)
-        for allowed, ours, theirs in zip((LARGEST, MEAN), errors["packed"], errors["sdpa"], strict=True):
-            if not ours <= allowed * theirs:  # NaN, too
-                return f"its error is {ours:.1e}, and {theirs:.1e} in torch's own attention"
+        if fault := larger_errors(errors["packed"], errors["sdpa"]):
+            return fault
     return None
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #f71dabcc

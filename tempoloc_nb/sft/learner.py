@@ -27,7 +27,7 @@ from ..core.optional import import_transformers
 from ..engines.decoding import Encoded
 from ..engines.hf import encode_request
 from ..engines.protocol import Request, clip_error
-from ..engines.qwen import use_batched_vision_attention
+from ..engines.frame_attention import use_batched_vision_attention
 from ..models.locate import find_model, load_model, locate_model
 from ..models.ask import TRAINED, AskConfig, Prompt, conversation, list_prompts, load_prompt, write_trained
 from .dataset import Sample, SplitData, read_splits

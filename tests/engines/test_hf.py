@@ -22,7 +22,7 @@ from tempoloc_nb.clips.manifest import Clips, load_benchmark
 from tempoloc_nb.clips.videos import find_videos
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
-from tempoloc_nb.engines import qwen as vision_attention
+from tempoloc_nb.engines import frame_attention as vision_attention
 from tempoloc_nb.engines.decoding import _pick, generate_tokens
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine

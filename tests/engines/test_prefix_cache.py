@@ -20,10 +20,10 @@ from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.optional import import_transformers
 from tempoloc_nb.engines import decoding, prefix_cache
 from tempoloc_nb.engines.decoding import Encoded
+from tempoloc_nb.engines.frame_attention import use_batched_vision_attention
 from tempoloc_nb.engines.hf import HFBackend, encode_request
 from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.prefix_cache import Prefix, use_prefix_cache
-from tempoloc_nb.engines.qwen import use_batched_vision_attention
 from tempoloc_nb.inference.requests import plan_requests
 from tempoloc_nb.models.ask import Sampling
 from tempoloc_nb.models.locate import ask_config, load_model

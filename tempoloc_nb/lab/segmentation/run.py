@@ -19,7 +19,7 @@ from ...core.errors import TempolocError
 from ...core.files import write_jsonl
 from ...core.machine import torch_device
 from ...core.optional import import_transformers
-from ...engines.qwen import use_batched_vision_attention
+from ...engines.frame_attention import use_batched_vision_attention
 from tempoloc_nb.lab.segmentation.network import (
     SeenClip, Segmenter, SegmentTraining, first_clips, load_segmenter, train_segmenter,
 )

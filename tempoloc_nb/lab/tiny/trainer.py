@@ -23,7 +23,7 @@ from ...core.files import sole_writer
 from ...core.machine import device_name, torch_device
 from ...core.optional import import_transformers
 from ...core.machine import versions
-from ...engines.qwen import use_batched_vision_attention
+from ...engines.frame_attention import use_batched_vision_attention
 from .architecture import build_tiny, save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
 from .forward import Way, answer_logits

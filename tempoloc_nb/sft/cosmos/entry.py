@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import TempolocError
 from ...core.optional import place_module
-from ...engines.qwen import attend_in_segments
+from ...engines.frame_attention import attend_in_segments
 from ..dataset import chat_messages, dataset_place, from_row, load_splits
 
 if TYPE_CHECKING:
