@@ -196,8 +196,10 @@ def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
     lost, sure = [label for label, t in labels if t is None and label not in clip.absent], None
     if answers is not None:
         lost = [e.label for e in answers.combined.events if e.boundary is None and not e.absent]
-        known = [share for share in answers.sure if share is not None]
-        sure = round(min(known), 3) if known else None if answers.sure else 0.0
+        if known := [share for share in answers.sure if share is not None]:
+            sure = round(min(known), 3)
+        elif not answers.sure:  # an answer without any event
+            sure = 0.0
     return {
         "clip": clip.clip, "task": clip.task, "duration": clip.duration, "events": len(clip.events),
         "confidence": sure, "missing": lost, "saves": len(history(clip)), "video": review.source(clip) is not None,
