@@ -93,6 +93,14 @@ class Clip:
             raise TempolocError(f"{self.clip} has no truth: find or label its events first")
         return tuple(e.time for e in self.events)
 
+    def check_lasts(self, seconds: float, recording: str, way: str) -> None:
+        """Raise `TempolocError`, which says the `way` out, for a recording that lasts clearly another time than this.
+
+        It is another clip's, or its seconds are not right; what a camera is late, or has too much, is let pass.
+        """
+        if self.duration and abs(self.duration - seconds) > max(0.5, 0.1 * self.duration):
+            raise TempolocError(f"{recording} lasts {seconds:.1f} s, and {self.clip} {self.duration:.1f} s: {way}")
+
     @property
     def label_scale(self) -> float:
         """Source seconds per annotated second: `label_fps / fps`, 1 where both are the same or unknown."""

@@ -89,12 +89,12 @@ def _write_recordings(folder: Path, demos: Sequence[_Demo]) -> None:
     """Copies of the videos, the task's events, those of SkillGen's skills, and a manifest with the truth."""
     (folder / "recordings").mkdir()
     clips = []
-    for demo in demos:
-        video = f"recordings/{demo.name}.mp4"
+    for number, demo in enumerate(demos):
+        video, place = f"recordings/{demo.name}.mp4", {"demo": f"demo_{number}", "episode_index": number}
         shutil.copyfile(demo.video, folder / video)
         events = tuple(event for event in demo.clip.events if event.label in EVENTS)
         clip = f"{TASK}/{demo.name}"
-        clips.append(replace(demo.clip, clip=clip, task=TASK, video=video, events=events, instants={}, extra={}))
+        clips.append(replace(demo.clip, clip=clip, task=TASK, video=video, events=events, instants={}, extra=place))
     write_manifest(folder / "clips.jsonl", clips)
     (folder / f"{TASK}.toml").write_text(_TASK_TEXT, encoding="utf-8")
     (folder / "skills.toml").write_text(_SKILLS_TEXT, encoding="utf-8")

@@ -27,8 +27,8 @@ from tempoloc_nb.formats.gripper_columns import (
     opening_in, pick_grippers,
 )
 from tempoloc_nb.formats.hdf5 import (
-    control_rate, demo_name, demos_of, eefs_of, held_file, observations_of, opened_demos, steps_of,
-    where_of,
+    check_demo, control_rate, demo_name, demos_of, eefs_of, held_file, observations_of, opened_demos,
+    steps_of, where_of,
 )
 from .hdf5_poses import INFO, object_ways, rows_at
 from .hdf5_rules import MOST_NUMBERS, SIGNALS
@@ -340,6 +340,8 @@ def _of_demos(path: Path, clips: Iterable[Clip], how: Reading) -> Iterator[tuple
         there = {name: clip for name, clip in demos_of(clips).items() if name in data}
         if not there:
             return
+        for name, clip in there.items():
+            check_demo(data[name], clip, hz)
         arms, openings = _demo_openings([data[d] for d in there], how)
         for (demo, clip), opening in zip(there.items(), openings, strict=True):
             ways, hand = object_ways(data[demo], steps_of(data[demo])), None if len(arms) > 1 else _hand(data[demo])

@@ -30,7 +30,7 @@ from .hdf5_rules import MOST_STEPS, SIGNALS, START_SIGNALS, Layout, natural, ris
 # %% auto #0
 __all__ = ['held_file', 'opened_demos', 'layouts_in', 'usual_layout', 'layout_of', 'control_rate', 'demo_name', 'where_of',
            'observations_of', 'steps_of', 'signal_row', 'eefs_of', 'DemoSignals', 'read_signals', 'demos_of',
-           'import_hdf5']
+           'check_demo', 'import_hdf5']
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #55d2b838
 @contextmanager
@@ -268,6 +268,12 @@ def demos_of(clips: Iterable[Clip]) -> dict[str, Clip]:
         if (first := found.setdefault(name, clip)) is not clip:
             raise TempolocError(f"{first.clip} and {clip.clip} are both {name}: choose the clips of one file")
     return found
+
+
+def check_demo(demo: Any, clip: Clip, hz: float) -> None:
+    """Raise `TempolocError` for a demonstration, of `hz` steps a second, that cannot be the clip's by its length."""
+    way = f"is it another clip's? Put the right one as demo into the manifest. Or correct the {hz:g} steps a second"
+    clip.check_lasts(steps_of(demo) / hz, where_of(demo), way)
 
 # %% ../../nbs/55_formats/120_hdf5.ipynb #075360f1
 def _clip(demo: DemoSignals, task: str, events: Iterable[Event], source: str) -> Clip:

@@ -24,7 +24,8 @@ from ..core.files import all_or_nothing, first_line, keep_backup
 from ..core.options import built, taking
 from .convert import Converted
 from tempoloc_nb.formats.hdf5 import (
-    control_rate, demo_name, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row, steps_of, where_of,
+    check_demo, control_rate, demo_name, demos_of, eefs_of, held_file, layout_of, opened_demos, signal_row, steps_of,
+    where_of,
 )
 from .hdf5_poses import Array, find_poses, lacking_line
 from tempoloc_nb.formats.hdf5_rules import (
@@ -162,6 +163,7 @@ class _Target:
     def plan(self, demo: Any, clip: Clip) -> _Plan:
         """What a clip writes into its demonstration; raises `TempolocError` for whatever does not fit."""
         where, group = where_of(demo), SIGNALS[self.layout][0]
+        check_demo(demo, clip, self.hz)
         task = self.cut[clip.task] if isinstance(self.cut, Mapping) else self.cut
         cuts = cuts_of(clip, task, self.hz, where)
         if isinstance(task, Task) and cuts.starts and self.layout != "isaaclab":

@@ -147,8 +147,8 @@ def import_lerobot(
 _Annotation = Literal["language", "index"]
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #1ccb16d8
-def _clips_by_episode(clips: Iterable[Clip], episodes: Sequence[Episode]) -> dict[int, Clip]:
-    """Episode → clip, by `episode_index` or its name's number; raises `TempolocError` unless each has one."""
+def _clips_by_episode(clips: Iterable[Clip], episodes: Sequence[Episode], info: LeRobotInfo) -> dict[int, Clip]:
+    """Episode → clip, by `episode_index` or its name's number; raises `TempolocError` unless each has one as long."""
     known, found = {e.index for e in episodes}, dict[int, Clip]()
     for clip in clips:
         number = re.search(r"(\d+)$", clip.name)
@@ -160,6 +160,9 @@ def _clips_by_episode(clips: Iterable[Clip], episodes: Sequence[Episode]) -> dic
         found[index] = clip
     if left := sorted(known - set(found)):
         raise TempolocError(f"{len(left)} of {len(known)} episodes have no clip, such as episode {left[0]}: give all")
+    way = "is it another clip's? Put the right one as episode_index into the manifest"
+    for e in episodes:
+        found[e.index].check_lasts(e.length / info.fps, f"episode {e.index} of {info.name}", way)
     return found
 
 # %% ../../nbs/55_formats/90_lerobot_convert.ipynb #51c609da
@@ -361,7 +364,7 @@ def write_lerobot_subtasks(
     if info.root.resolve() in out.resolve().parents:
         raise TempolocError(f"{out.name} must be a new folder outside the dataset")
     episodes = read_episodes(info)
-    own = _clips_by_episode(clips, episodes)
+    own = _clips_by_episode(clips, episodes, info)
     check_rows(info, episodes)
     spans = {e.index: spans_of(own[e.index], e.length, info.fps, rest) for e in episodes}
     lengths = {e.index: e.length for e in episodes}

@@ -17,7 +17,7 @@ from tempoloc_nb.clips.tasks import load_task
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats import example
 from tempoloc_nb.formats.example import EVENTS, Example, write_example
-from tempoloc_nb.formats.gripper import Reading, recording_signals
+from tempoloc_nb.formats.gripper import Reading, read_gripper, recording_signals
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.recordings import Choice, find_recordings
 from tempoloc_nb.inference.signals import find_transitions
@@ -55,6 +55,15 @@ def test_the_gripper_of_dataset_and_file_moves_at_the_true_times(made: Example, 
         moves = [t.time for t in find_transitions(signals[recording])]
         for boundary in clip.boundaries:
             assert min(abs(time - boundary) for time in moves) < 0.15
+
+
+@pytest.mark.parametrize("name", ["my_dataset", "demos.hdf5"])
+def test_the_manifest_says_which_recording_each_clip_is(made: Example, name: str) -> None:
+    truth = load_benchmark(made.folder / "clips.jsonl").clips
+    signals = read_gripper(made.folder / name, truth)
+    for clip in truth:
+        moves = [t.time for t in find_transitions(signals[clip.clip])]
+        assert all(min(abs(time - boundary) for time in moves) < 0.15 for boundary in clip.boundaries)
 
 
 def test_an_episode_shows_what_the_video_shows(made: Example) -> None:

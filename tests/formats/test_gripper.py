@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def test_finger_joints_are_turned_as_the_command_is(tmp_path: Path, joints: Any)
     assert gripper_rule(("close", "open"), find_transitions(signal)) == pytest.approx((2.465, 4.015), abs=0.02)
     assert signal.hand is not None
     assert (signal.hand == hand).all()
+
+
+@pytest.mark.parametrize("duration", [None, 5.6, 6.0, 6.4])
+def test_a_video_may_be_a_little_longer_than_its_demonstration(tmp_path: Path, duration: float | None) -> None:
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=1 - FOLLOWS)
+    assert read_gripper(path, [replace(CLIP, duration=duration)])
+
+
+@pytest.mark.parametrize("duration", [5.0, 7.0])
+def test_the_gripper_of_a_demonstration_of_another_length_is_not_the_clips(tmp_path: Path, duration: float) -> None:
+    """No time is better than one of another demonstration."""
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, robot0_gripper_qpos=1 - FOLLOWS)
+    with pytest.raises(TempolocError, match=rf"demo_0 lasts 6\.0 s, and cup/demo_0 {duration} s: is it another clip"):
+        read_gripper(path, [replace(CLIP, duration=duration)])
 
 
 @pytest.mark.parametrize("group", ["obs/datagen_info/object_pose", "datagen_info/object_poses"])

@@ -170,6 +170,14 @@ def test_what_does_not_fit_is_refused_before_a_byte_is_written(
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_a_demonstration_of_another_length_takes_no_signals(tmp_path: Path) -> None:
+    """A clip's number may count from 1 where the file's counts from 0."""
+    path = demo_file(tmp_path / "demos.hdf5")
+    clips = [replace(clip, duration=7.0) for clip in clips_of(STEPS)]
+    with pytest.raises(TempolocError, match=r"demo_0 lasts 5\.0 s, and stack/d0_demo0 7\.0 s: is it another clip's\?"):
+        write_signals(path, clips, NAMES)
+
+
 def test_other_names_missing_signals_and_damaged_files(tmp_path: Path) -> None:
     path = demo_file(tmp_path / "demos.hdf5")
     with pytest.raises(TempolocError, match=r"demo_0 has no signal 'grasp_1' in datagen_info.*, but grasp, release"):

@@ -159,6 +159,7 @@ def test_the_last_event_may_be_the_end(tmp_path: Path) -> None:
         (lambda c: c[:2], "1 of 3 episodes have no clip, such as episode 2"),
         (lambda c: [*c, replace(c[0], clip="cups/009")], "cups/009 is no episode of the dataset, whose last is 2"),
         (lambda c: [*c, replace(c[0], clip="cups/b2")], "cups/002 and cups/b2 are both episode 2"),
+        (lambda c: [replace(c[0], duration=9.0), *c[1:]], "episode 0 of cups lasts .* s, and cups/000 9.0 s: is"),
         (lambda c: [replace(c[0], events=()), *c[1:]], "cups/000 has no events"),
         (lambda c: [replace(c[0], events=(Event("a"),)), *c[1:]], "cups/000 has no truth"),
         (lambda c: [*c[:2], replace(c[2], events=(Event("a", 1.0), Event("b", 1.04)))], "'b' falls on the same frame"),
