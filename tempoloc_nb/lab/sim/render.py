@@ -154,14 +154,9 @@ def open_renderer(model: Path, size: int, use: str = "") -> EpisodeRenderer:
     if (model, size, use) not in _open:
         _close_renderer()  # two OSMesa contexts in one process draw black
         _open[model, size, use] = EpisodeRenderer(load_mujoco(model), size)
+        atexit.unregister(_close_renderer)
+        atexit.register(_close_renderer)  # the last that is registered is the first to run: before mujoco ends EGL
     return _open[model, size, use]
-
-# %% ../../../nbs/95_lab_sim/80_render.ipynb #037d69ff
-@atexit.register
-def _close_at_exit() -> None:
-    # OSMesa contexts cannot be closed once the interpreter is being taken apart; EGL's are gone by now
-    if os.environ.get("MUJOCO_GL") == "osmesa":
-        _close_renderer()
 
 # %% ../../../nbs/95_lab_sim/80_render.ipynb #68f60947
 def _set_gl(gl: bool, threads: bool) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ctypes.util
 import json
+import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -200,6 +203,24 @@ def test_states_replay_in_the_stored_model(made: tuple[Path, SimulationSummary])
             np.testing.assert_allclose(
                 data.site("gripper0_right_grip_site").xpos, demo["obs/robot0_eef_pos"][row], atol=2e-3
             )
+
+
+@pytest.mark.parametrize(("gl", "library"), [("egl", "EGL"), ("osmesa", "OSMesa")])
+def test_a_process_that_has_rendered_ends_in_silence(
+    made: tuple[Path, SimulationSummary], tmp_path: Path, gl: str, library: str
+) -> None:
+    """The renderer is closed before mujoco, at the end of the process, takes its OpenGL away."""
+    if not ctypes.util.find_library(library):
+        pytest.skip(f"no lib{library}")
+    (model,) = (made[0] / "models").iterdir()
+    episode = min((made[0] / "episodes" / FAMILY.key).glob("*.npz"))
+    job = ", ".join(f"Path({str(path)!r})" for path in (episode, model, tmp_path / "clip.mp4"))
+    imports = "from pathlib import Path\nfrom tempoloc_nb.lab.sim.render import process_pool, render_job"
+    code = f"{imports}\nwith process_pool(1) as pool:\n    assert pool.submit(render_job, ({job}, 64, 2, 40)).result()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "MUJOCO_GL": gl}, check=True
+    )
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_a_still_video_is_refused(tmp_path: Path) -> None:
