@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
@@ -37,6 +38,12 @@ class _Video:
     render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
 
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #04a1b8fb
+def _check_unread(what: str, said: Mapping[str, bool]) -> None:
+    """Raise `TempolocError` for options that are said, and not read where `what` says what is made."""
+    if unread := [name for name, is_said in said.items() if is_said]:
+        raise TempolocError(f"{what} says what is made, and does not read {' and '.join(unread)}: leave it out")
+
+
 @with_options(_Video, panels={"_Video": "Video"}, size=256, render=True)
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],
@@ -53,7 +60,7 @@ def simulate(
         str, option(_SCENE, "Panda, Kinova3, UR5e, IIWA, Sawyer; with another's gripper: UR5e-panda, Panda-rethink.")
     ] = "Panda",
     seed: Annotated[
-        int, option(_SCENE, "First seed, below the study's own, which start at 1000000.", check=number(0))
+        int, option(_SCENE, "First seed, below the study's own, which start at 1000000.", check=number(0, most=999_999))
     ] = 0,
     split: Annotated[
         str | None,
@@ -77,7 +84,10 @@ def simulate(
     from tempoloc_nb.lab.sim.make import simulate_clips
     from tempoloc_nb.lab.sim.tasks import ClipFamily, find_families
 
+    own = {"--robot": robot != "Panda", "--seed": seed != 0}
     if benchmark is not None:
+        whole = {"--n": n != 10, "--size": given.get("size", 256) != 256, "--force": force}
+        _check_unread("--benchmark", {**own, **whole})
         if task is not None or split is not None:
             raise TempolocError("--benchmark makes all of a benchmark: leave --task and --split out")
         if benchmark not in WHICH_CLIPS:
@@ -87,6 +97,7 @@ def simulate(
             say(summary)
         return
     if split is not None:
+        _check_unread("--split", own)
         chosen = find_families(split, task)
     elif task is not None:
         chosen = (ClipFamily(task, task, "own", robot, first_seed=seed),)

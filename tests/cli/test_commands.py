@@ -197,8 +197,24 @@ def test_a_value_is_checked_while_it_is_read(run: Run) -> None:
         (("localize", "--model", "m", "-o", "p", "--batch", 0), "--batch must be 1 or more, got 0"),
         (("overlay", "-i", "x", "-o", "y", "--crf", 99), "--crf must be 0 or more and at most 51, got 99"),
         (("simulate", "--task", "lift", "-o", "x", "--n", 0), "--n must be 1 or more, got 0"),
+        (("simulate", "--seed", 1000000, "-o", "x"), "--seed must be 0 or more and at most 999999, got 1000000"),
     ):
         assert run(*arguments) == (1, "", f"tempoloc: {message}\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "unread"),
+    [
+        (("--split", "test", "--robot", "UR5e", "--seed", 5), "--robot and --seed"),
+        (("--benchmark", "which", "--n", 3), "--n"),
+        (("--benchmark", "which", "--size", 64, "--force"), "--size and --force"),
+    ],
+)
+def test_what_a_split_or_benchmark_says_itself_is_not_read(
+    run: Run, tmp_path: Path, options: tuple[object, ...], unread: str
+) -> None:
+    what = f"{options[0]} says what is made, and does not read {unread}: leave it out"
+    assert run("simulate", "-o", tmp_path / "sims", *options) == (1, "", f"tempoloc: {what}\n")
 
 
 def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
