@@ -165,7 +165,9 @@ def evaluate(
     ] = True,
     use_start_time: Annotated[bool, typer.Option("--use-start-time", help="The boundary is the first number.")] = False,
     use_end_time: Annotated[bool, typer.Option("--use-end-time", help="The boundary is the second number.")] = False,
-    compare: Annotated[tuple[str, str] | None, typer.Option(help="Two models: their paired difference in MRE.")] = None,
+    compare: Annotated[
+        tuple[str, str] | None, typer.Option(help="Two models, or 'MODEL at N fps': their paired difference in MRE.")
+    ] = None,
     resamples: Annotated[
         int | None, typer.Option(help="Bootstrap resamples; the full profile's by default.", callback=number(1))
     ] = None,
@@ -184,9 +186,9 @@ def evaluate(
         predictions, load_benchmark(benchmark), "strict" if strict else "recipe", task=task, boundary_is=told,
         resamples=draws, workers=workers or os.cpu_count() or 1,
     )  # fmt: skip
+    a, b = (found.run(name) for name in compare) if compare else (found, found)
     say(scorer.evaluation_json(found) if as_json else "\n".join(scorer.evaluation_lines(found)))
     if compare:
-        a, b = (found.run(name) for name in compare)
         told_lines = scorer.comparison_lines(a, b, resamples=draws, seed=found.seed, confidence=found.confidence)
         say("\n".join(told_lines), err=as_json)
 

@@ -94,11 +94,11 @@ class Evaluation(_Tables):
         return tuple(str(task) for task in dict.fromkeys(self.table["task"]) if task)
 
     def run(self, model: str | None = None, fps: float | None = None) -> Evaluation:
-        """The one run of a model, or of all; raises `TempolocError` for none, or if there are several."""
-        runs = self.runs
-        chosen = [r for r in runs if model in (None, r.model) and fps in (None, r.fps)]
+        """The one run of a model (`m`, or `m at 8 fps`), or of all; raises `TempolocError` for none or several."""
+        runs = {f"{r.model} at {r.fps:g} fps": r for r in self.runs}
+        chosen = [r for name, r in runs.items() if model in (None, r.model, name) and fps in (None, r.fps)]
         if len(chosen) != 1:
-            of, names = f" of the model {model!r}" * bool(model), (f"{r.model} at {r.fps:g} fps" for r in runs)
+            of, names = f" of the model {model!r}" * bool(model), runs
             raise TempolocError(f"{len(chosen)} runs{of}: choose one of {', '.join(names)}")
         return chosen[0]
 

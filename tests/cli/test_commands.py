@@ -217,6 +217,17 @@ def test_what_a_split_or_benchmark_says_itself_is_not_read(
     assert run("simulate", "-o", tmp_path / "sims", *options) == (1, "", f"tempoloc: {what}\n")
 
 
+def test_a_comparison_with_a_model_that_is_not_there_prints_no_scores(run: Run, tmp_path: Path) -> None:
+    run("localize", "--model", "constant", "--benchmark", "sim", "-o", tmp_path / "p.jsonl")
+    scored = ("evaluate", tmp_path / "p.jsonl", "--benchmark", "sim", "--resamples", 20, "--workers", 1)
+    code, out, err = run(*scored, "--compare", "baseline/constant", "other")
+    assert (code, out) == (1, "")
+    assert "0 runs of the model 'other': choose one of baseline/constant at 8 fps" in err
+    code, out, _ = run(*scored, "--compare", "baseline/constant at 8 fps", "baseline/constant")
+    assert code == 0
+    assert "baseline/constant" in out
+
+
 def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
     code, _, err = run("localize", "--model", "constant", "--benchmark", "demo.mp4", "-o", tmp_path / "p.jsonl")
     assert (code, err.count("\n")) == (1, 1)

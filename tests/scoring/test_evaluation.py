@@ -600,6 +600,7 @@ def test_run_is_found_by_model_and_rate(tmp_path: Path) -> None:
     evaluation = score(tmp_path, [row(""), row("", fps=4), row("", model="n")])
     assert evaluation.run("n").fps == 8
     assert evaluation.run("m", 4).fps == 4
+    assert evaluation.run("m at 4 fps") == evaluation.run("m", 4)  # as the message below calls it
     with pytest.raises(TempolocError, match="2 runs of the model 'm': choose one of m at 8 fps, m at 4 fps"):
         evaluation.run("m")
     assert evaluation.run("n").of_task("toy") == evaluation.run("n")
