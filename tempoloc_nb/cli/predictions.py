@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from tempoloc_nb.cli.options import (
     VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
 from ..core.errors import TempolocError, json_text
-from ..core.options import built, picked
+from ..core.options import built, options_of, picked
 from ..core.settings import settings
 from ..engines.make import EngineConfig, make_engine
 from ..formats.gripper import GripperFile, Reading
@@ -32,6 +33,19 @@ if TYPE_CHECKING:
 __all__ = ['localize', 'consensus', 'fuse', 'evaluate', 'import_recipe']
 
 # %% ../../nbs/90_cli/30_predictions.ipynb #2d79a34d
+def _check_unread(model: str, train: Path | None, given: Mapping[str, Any]) -> None:
+    """Raise `TempolocError` for options of some baselines that are given where nobody reads them."""
+    from tempoloc_nb.inference.baselines import GRIPPER_RULES, TRAINING_MEDIAN
+
+    if (train is None) == (model == TRAINING_MEDIAN):
+        way = f"leave it out, or give --model {TRAINING_MEDIAN}" if train else "give --train, too"
+        raise TempolocError(f"--train says which clips {TRAINING_MEDIAN} learns from: {way}")
+    names = [o.name for o in options_of(GripperFile, Reading)]
+    if model not in GRIPPER_RULES and (unread := [n for n in names if given.get(n)]):
+        flag = f"--{unread[0].replace('_', '-')}"
+        raise TempolocError(f"{flag} is for baselines that read the gripper, such as {GRIPPER_RULES[0]}: leave it out")
+
+
 @with_options(AskConfig, EngineConfig, GripperFile, Reading, backend="hf")
 def localize(
     output: Annotated[Path, option(OUTPUT, "Predictions to write (JSON Lines).", "--output", "-o")],
@@ -62,6 +76,7 @@ def localize(
     from tempoloc_nb.inference.run import answer_clips
     from tempoloc_nb.models.locate import ask_config
 
+    _check_unread(model, train, given)
     clips, part = load_benchmark(benchmark), read_shard(shard) if shard else None
     config = built(EngineConfig, given)
     config.check()

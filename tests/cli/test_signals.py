@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,7 +105,30 @@ def test_other_kinds_of_events_are_other_answers(run: Run, tmp_path: Path) -> No
     assert "was made with other settings (backend_settings)" in err
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("train-median",), "--train says which clips train-median learns from: give --train, too"),
+        (("uniform", "--train", "t"), "--train .*: leave it out, or give --model train-median"),
+        (("tempoloc-tiny", "--train", "t"), "--train .*: leave it out, or give --model train-median"),
+        (("uniform", "--signals", "s"), "--signals is for baselines that read the gripper, such as gripper-rule"),
+        (("tempoloc-tiny", "--event-kind", "a=close"), "--event-kind is for baselines that read the gripper"),
+        (("tempoloc-tiny", "--inverted"), "--inverted is for baselines that read the gripper"),
+    ],
+)
+def test_an_option_of_other_baselines_is_refused(
+    run: Run, tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    code, out, err = run("localize", "--benchmark", "sim", "-o", tmp_path / "t.jsonl", "--model", *options)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert re.search(message, err)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_baseline_that_can_answer_nothing_says_what_it_needs(run: Run, tmp_path: Path) -> None:
-    code, out, err = run("localize", "--model", "train-median", "--benchmark", "sim", "-o", tmp_path / "t.jsonl")
+    manifest = tmp_path / "train.jsonl"
+    manifest.write_text('{"clip": "other/0", "task": "other", "events": [{"label": "a", "boundary": 1}]}\n')
+    asked = ("localize", "--model", "train-median", "--train", manifest, "--benchmark", "sim")
+    code, out, err = run(*asked, "-o", tmp_path / "t.jsonl")
     assert (code, err) == (0, "")
     assert "0 predictions written, 0 kept, 400 clips without what train-median needs" in out
