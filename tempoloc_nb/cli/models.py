@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import SERVERS, JsonOption, PresetOption, number, option, say, tell, with_options
-from ..core.errors import columns, counted, json_text
+from ..core.errors import TempolocError, columns, counted, json_text
 from ..core.options import built, options_of, picked
 from ..engines.make import EngineConfig
 from ..engines.serve import ServeConfig
@@ -65,6 +65,8 @@ def models(
     from tempoloc_nb.models.locate import get_model
     from tempoloc_nb.models.registry import load_registry, model_rows, score_rows, serve_line
 
+    if name is None and (gpus is not None or media != Path(".")):
+        raise TempolocError("--gpus and --media say how one model is served: name the model, too")
     chosen = [get_model(name)] if name else list(load_registry().models.values())
     if as_json:
         lines = [serve_line(m, gpus if name else None, media) for m in chosen]

@@ -228,6 +228,30 @@ def test_a_comparison_with_a_model_that_is_not_there_prints_no_scores(run: Run, 
     assert "baseline/constant" in out
 
 
+def test_a_review_refuses_what_it_does_not_read(run: Run, tmp_path: Path) -> None:
+    """A question about one thing, answered by a page about another, would not be noticed."""
+    found = tmp_path / "found.json"
+    row = {"video": "a.mp4", "events": [], "model": "m", "duration": 2.0, "fps": 8.0}
+    found.write_text(json.dumps([row]), encoding="utf-8")
+    for arguments, unread in (
+        ((found, tmp_path / "p.jsonl"), "predictions"),
+        ((found, "-e", "grasping"), "events"),
+        ((found, "--signals", tmp_path / "s.npz", "--video-root", tmp_path), "video_root and signals"),
+        ((found, "--episode", 1), "an episode or camera"),
+        (("sim", "--camera", "front"), "an episode or camera"),
+    ):
+        code, out, err = run("review", *arguments, "--export", tmp_path / "page")
+        assert (code, out) == (1, "")
+        assert f"does not read {unread}: leave it out" in err
+    assert [p.name for p in tmp_path.iterdir()] == ["found.json"]
+
+
+@pytest.mark.parametrize("options", [("--gpus", 2), ("--media", "videos", "--json")])
+def test_how_a_model_is_served_is_said_of_one(run: Run, options: tuple[object, ...]) -> None:
+    message = "tempoloc: --gpus and --media say how one model is served: name the model, too\n"
+    assert run("models", *options) == (1, "", message)
+
+
 def test_a_video_is_no_benchmark(run: Run, tmp_path: Path) -> None:
     code, _, err = run("localize", "--model", "constant", "--benchmark", "demo.mp4", "-o", tmp_path / "p.jsonl")
     assert (code, err.count("\n")) == (1, 1)
