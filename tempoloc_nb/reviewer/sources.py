@@ -314,7 +314,7 @@ def open_review(
         output = output or Path(source).with_name(_own_name(Path(source)))
         source = _read_found(Path(source))
     given = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    own = {"predictions": given, "video_root": video_root, "signals": signals}
+    own: dict[str, Any] = {"predictions": given, "video_root": video_root, "signals": signals}
     if not isinstance(source, str | Path | Clips):
         _check_unread("what was found", choice, events=events, **own)
         return _review_found(source, output, who)
