@@ -122,7 +122,7 @@ def is_stream(path: Path) -> bool:
 # %% ../../nbs/10_core/20_files.ipynb #f06f1e41
 def _there_already(path: Path) -> TempolocError:
     """The error for an output that would be overwritten."""
-    return TempolocError(f"{path} is there already: give another -o, or --force to replace it")
+    return TempolocError(f"{path} is there already: give another name, or --force to replace it")
 
 # %% ../../nbs/10_core/20_files.ipynb #1e80e615
 def sync_folder(folder: Path) -> None:
@@ -490,13 +490,13 @@ def check_output(
         if is_stream(path):
             return path
         if path.is_dir():
-            raise TempolocError(f"{path} is a folder: give the name of a file as -o")
+            raise TempolocError(f"{path} is a folder: give the name of a file")
         _check_place(path)
         files = (path, *beside)
         for file, source in product(files, [Path(p) for p in inputs if p is not None]):
             with suppress(OSError):  # one of them is not there
                 if file.samefile(source):
-                    raise TempolocError(f"{file} would be read and written at once: give another -o")
+                    raise TempolocError(f"{file} would be read and written at once: give another name")
         for file in () if force else files:
             if file.exists():
                 raise _there_already(file)
@@ -524,18 +524,18 @@ def check_folder(
     path = Path(path)
     with writing(path):
         if str(path) == "-" or (path.exists() and not path.is_dir()):
-            raise TempolocError(f"{path} is no folder: give the name of a folder as -o")
+            raise TempolocError(f"{path} is no folder: give the name of a folder")
         _check_place(path)
         real = Path(os.path.realpath(path))
         _restore_folder(real)
         for source in inputs:
             if source is not None and Path(source).exists() and Path(os.path.realpath(source)).is_relative_to(real):
-                raise TempolocError(f"{path} is or holds {source}, which is read: give another -o")
+                raise TempolocError(f"{path} is or holds {source}, which is read: give another name")
         if path.is_dir() and any(path.iterdir()):
             if not force:
                 raise _there_already(path)
             if not (path / mark).is_file():
-                raise TempolocError(f"{path} has no {mark}, so it holds something else: give another -o, or remove it")
+                raise TempolocError(f"{path} has no {mark}, so it holds something else: name another, or remove it")
     return path
 
 # %% ../../nbs/10_core/20_files.ipynb #2bea1b31

@@ -228,6 +228,13 @@ def test_a_comparison_with_a_model_that_is_not_there_prints_no_scores(run: Run, 
     assert "baseline/constant" in out
 
 
+def test_an_output_that_is_there_is_not_called_by_another_options_name(run: Run, tmp_path: Path) -> None:
+    """check-labels has no -o: its picture is --figure's."""
+    (tmp_path / "f.png").write_bytes(b"mine")
+    message = f"tempoloc: {tmp_path}/f.png is there already: give another name, or --force to replace it\n"
+    assert run("check-labels", "sim", "--figure", tmp_path / "f.png") == (1, "", message)
+
+
 def test_a_review_refuses_what_it_does_not_read(run: Run, tmp_path: Path) -> None:
     """A question about one thing, answered by a page about another, would not be noticed."""
     found = tmp_path / "found.json"

@@ -73,7 +73,7 @@ def test_there_and_back(tmp_path: Path) -> None:
         (("import", "cosmos", "nowhere.jsonl", "-o", "x"), "cannot read the cosmos file nowhere.jsonl"),
         (("import", "lerobot", "nowhere", "-o", "x"), "nowhere is not a LeRobot dataset"),
         (("import", "hdf5", "nowhere.hdf5", "-o", "x", "--task", "t"), "cannot read nowhere.hdf5"),
-        (("export", "csv", "sim", "-o", "."), "is a folder: give the name of a file as -o"),
+        (("export", "csv", "sim", "-o", "."), "is a folder: give the name of a file"),
         (("export", "cosmos", "sim", "-o", "/dev/null/x"), "cannot write /dev/null/x: /dev/null is no folder"),
         (("caption", "nowhere.mp4", "-o", "x", "--server", "http://localhost:1"), "no video at nowhere.mp4"),
     ],

@@ -55,7 +55,7 @@ def test_what_is_there_stays(run: Run, place: Path, command: str) -> None:
     before = {p: p.read_bytes() for p in place.rglob("*") if p.is_file()}
     code, out, err = run(*arguments)
     assert (code, out, err.count("\n")) == (1, "", 1), err
-    assert f"{arguments[-1]} is there already: give another -o, or --force to replace it" in err
+    assert f"{arguments[-1]} is there already: give another name, or --force to replace it" in err
     assert {p: p.read_bytes() for p in place.rglob("*") if p.is_file()} == before
 
 

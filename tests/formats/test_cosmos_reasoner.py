@@ -117,7 +117,7 @@ def test_a_folder_stays_unless_it_is_one_of_these(tmp_path: Path, monkeypatch: p
     for force, said in ((False, "is there already"), (True, r"has no meta\.json")):
         with pytest.raises(TempolocError, match=said):
             export_cosmos_reasoner(source, tmp_path / "mine", force=force)
-    with pytest.raises(TempolocError, match="which is read: give another -o"):
+    with pytest.raises(TempolocError, match="which is read: give another name"):
         export_cosmos_reasoner(source, tmp_path / "d", force=True)
     export_cosmos_reasoner(source, tmp_path / "out")
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}

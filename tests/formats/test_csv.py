@@ -280,7 +280,7 @@ def test_any_boundaries_survive_a_round_trip(
 def test_corrected_subtitles_are_not_written_over(subtitles: Path) -> None:
     mine = sorted(subtitles.rglob("*.vtt"))[-1]
     mine.write_text("corrected")
-    with pytest.raises(TempolocError, match="is there already: give another -o"):
+    with pytest.raises(TempolocError, match="is there already: give another name"):
         write_vtt(proposals(CLIPS), subtitles)
     assert mine.read_text() == "corrected"
     write_vtt(proposals(CLIPS), subtitles, force=True)

@@ -93,7 +93,7 @@ def test_some_episodes_another_name_and_events_to_be_found(annotated: Path, tmp_
 def test_the_clips_can_be_built_into_a_dataset(annotated: Path, tmp_path: Path) -> None:
     _read_lerobot(annotated, tmp_path / "out")
     assert [c.problem for c in from_manifest(tmp_path / "out").candidates] == [None] * 3
-    with pytest.raises(TempolocError, match="out is there already: give another -o, or --force"):
+    with pytest.raises(TempolocError, match="out is there already: give another name, or --force"):
         _read_lerobot(annotated, tmp_path / "out")
     with pytest.raises(TempolocError, match=r"a task cannot be called '\.\./cups'"):
         _read_lerobot(annotated, tmp_path / "out", task="../cups")

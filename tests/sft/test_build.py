@@ -378,7 +378,7 @@ def test_nothing_is_overwritten(clips: Path) -> None:
         build(clips)
     first = build(clips).folder  # an empty folder is nothing
     (first / "mine").touch()
-    with pytest.raises(TempolocError, match="out is there already: give another -o, or --force to replace it"):
+    with pytest.raises(TempolocError, match="out is there already: give another name, or --force to replace it"):
         build(clips)
     assert (first / "mine").is_file()
 

@@ -399,7 +399,7 @@ def test_only_what_was_stamped_so_is_replaced(tmp_path):
     overlay.stamp_videos(source, target)
     refused = dict(overlay.stamp_videos(source, target, OverlayOptions(fps=4)).failed)
     assert len(refused) == 4
-    assert refused["c0.mp4"].endswith("c0.mp4 is there already: give another -o, or --force to replace it")
+    assert refused["c0.mp4"].endswith("c0.mp4 is there already: give another name, or --force to replace it")
     mine = target / "c2.mp4"
     mine.write_bytes(mine.read_bytes()[:500])  # somebody else's, or cut off by something else
     assert [name for name, _ in overlay.stamp_videos(source, target).failed] == ["c2.mp4"]
