@@ -277,6 +277,8 @@ def test_subtasks_into_a_lerobot_dataset_and_out_again(tmp_path: Path) -> None:
     found = load_benchmark(tmp_path / "clips")
     assert [c.duration for c in found.with_videos()] == [4.0, 5.0]
     manifest = mugs(tmp_path / "in", ((1.0, 2.5), (1.2, 3.0)))
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"duration": 5.0', '"duration": 4.0', 1), encoding="utf-8")  # as the episode lasts
     said = run("export", "lerobot", manifest, "-o", tmp_path / "ours", "--dataset", root)
     assert "2 episodes; 6 subtasks (language)" in said
     run("import", "lerobot", tmp_path / "ours", "-o", tmp_path / "back", "--task", "mug")
