@@ -349,10 +349,11 @@ def test_the_simulators_files_take_signals(tmp_path: Path, monkeypatch: pytest.M
     meta = {"seed": 5, "labels": list(zip(labels, times, strict=True)), "instants": times}
     none = np.zeros(0)
     monkeypatch.setattr(sim_states, "load_episode", lambda path: SavedEpisode(meta, none, {}, none, none, demo))
-    sim_states._write_states(tmp_path / "stack-three", family, {0: Path("a"), 1: Path("b")})
-    path = tmp_path / "stack-three.hdf5"
     events = tuple(Event(n, t) for n, t in zip(labels, times.values(), strict=True))
-    clips = [Clip(f"stack-three/{i:03d}", "stack-three", events, duration=5.0) for i in (0, 1)]
+    named = [Clip(f"stack-three/{i:03d}", "stack-three", events, duration=5.0) for i in (0, 1)]
+    clips = [replace(clip, seed=i, instants=times) for i, clip in enumerate(named)]
+    sim_states._write_states(tmp_path, family, clips)
+    path = tmp_path / "hdf5" / "stack-three.hdf5"
     names = ("grasp_1", "release_1", "grasp_2")
     with pytest.raises(TempolocError, match="has no datagen_info yet: say the layout"):
         write_signals(path, clips, names)
