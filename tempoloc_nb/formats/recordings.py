@@ -366,7 +366,7 @@ def localize(
     made. `preset`, and the model's card otherwise, says how it is asked; the fields of `AskConfig` override it: `fps`
     (frames a second), `prompt`, `temperature` (0 is greedy, and then one trial is enough). `trials` answers (5) are
     drawn, from `seed`, and combined by their median. `structured` holds answers to a form in which no event is missing.
-    `keep` is a file that has each answer at once, from which the same call goes on. A video longer than `window` s is
+    `keep` is a file that has each answer at once, from which the same call continues. A video longer than `window` s is
     asked about part by part, with a prompt that lets an answer say that an event is not there. Of an event that is
     found several times the last one counts.
 

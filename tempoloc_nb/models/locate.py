@@ -366,7 +366,7 @@ def _recognise(folder: Path | str) -> ModelInfo:
 def find_model(name: str | Path) -> ModelInfo | None:
     """The model in a folder, as `locate.model_folder` finds it, or of the list by name or hub id; None for others.
 
-    Raises `TempolocError` as `_recognise` does.
+    Raises `TempolocError` for a folder of another architecture, or whose `config.json` cannot be read.
     """
     folder = model_folder(name)
     if folder is not None:
@@ -375,7 +375,10 @@ def find_model(name: str | Path) -> ModelInfo | None:
 
 # %% ../../nbs/30_models/20_locate.ipynb #ed00c48e
 def get_model(name: str | Path) -> ModelInfo:
-    """What `find_model` finds; where it finds nothing, raises `TempolocError` that names the nearest."""
+    """The model in a folder, or of the list by name or hub id.
+
+    Raises `TempolocError` for any other name, with the nearest one, and for a folder as `find_model` does.
+    """
     found = find_model(name)
     if found is None:
         raise unknown("model", str(name), listed_models(), "or a folder written by save_pretrained")

@@ -63,7 +63,7 @@ class _Prediction:
 # %% ../../nbs/40_scoring/08_answers.ipynb #5eb34356
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A parsed answer: one `_Prediction` for each event asked for, in the order asked.
+    """A parsed answer: `events` has one entry for each event asked for, in the order asked.
 
     `extra` holds the texts of events that nobody asked for. `invented` holds the boundaries (s) beyond one per
     event that could be scored: those of extra events, and further ones of an event that is written more than once.
@@ -338,7 +338,7 @@ def parse_answer(
     text: str, labels: Sequence[str], duration: float | None = None, boundary_is: BoundaryIs = "start",
     form: Form = "lines",
 ) -> Answer:
-    """Read a model's text: one `_Prediction` for each of `labels`, in their order. Never raises, in linear time.
+    """Read a model's text: an `Answer` with an event for each of `labels`, in their order. Linear in time; never raises.
 
     It reads every form of a list, whichever the prompt asked for; `form` decides only whether the answer is compliant.
     In a text that is a log, of the form "log", the events are looked up, as `logs.look_up` does.
