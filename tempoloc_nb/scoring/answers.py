@@ -338,7 +338,7 @@ def parse_answer(
     text: str, labels: Sequence[str], duration: float | None = None, boundary_is: BoundaryIs = "start",
     form: Form = "lines",
 ) -> Answer:
-    """Read a model's text: an `Answer` with an event for each of `labels`, in their order. Linear in time; never raises.
+    """Read a model's text: an `Answer` with an event for each of `labels`, in their order. Linear time; never raises.
 
     It reads every form of a list, whichever the prompt asked for; `form` decides only whether the answer is compliant.
     In a text that is a log, of the form "log", the events are looked up, as `logs.look_up` does.
