@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from .phrases import corrects, denies, is_strange, match_label, misleads, names_unit
+from .phrases import beside_absence, corrects, denies, is_strange, match_label, misleads, names_unit
 from .times import Span, read_span
 
 # %% auto #0
@@ -191,12 +191,17 @@ def _is_odd(told: str, labels: tuple[str, ...]) -> bool:
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #5b893fdb
 _CONTINUES = re.compile(
-    r"[\W_]{0,8}(?:start|end|begin|finish|stop|from|to|time|interval|label|name|description|[0-9]|<)", re.IGNORECASE
+    r"[\W_]{0,8}(?:start|end|begin|finish|stop|from\b|to\b|time|interval|label|name|description|[0-9]|<)", re.IGNORECASE
 )
 _CUE_SETTING = re.compile(r"\s(?:align|position|line|size|vertical|region):\S+", re.IGNORECASE)
 _CUE_NUMBER = re.compile(r"\s*[0-9]{1,4}\s*")
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #727ddf4a
+def _about_all(line: str) -> bool:
+    """Whether a line that goes on from an event says that no number is of seconds, or that all are no answer."""
+    return names_unit(line) or (misleads(line) and beside_absence(line) is None)
+
+
 @dataclass(slots=True)
 class _Lines:
     """The entries of a text so far; `pairing` are the ways in which lines of labels and of times were put together."""
@@ -215,11 +220,14 @@ class _Lines:
         if not labelled and entry.number is None and not _DIGIT.search(line) and names_unit(line):
             self.beside.append((line, len(self.entries)))
         elif above is not None and self._join(entry, above, line, labelled, labels):
-            pass
+            if not labelled and entry.strange and ":" not in line and _about_all(line):
+                self.beside.append((line, len(self.entries)))
         elif entry.number is not None or labelled or entry.span is not None:
             entry.turn = self.turn
             entry.strange = entry.strange if entry.span is not None else misleads(_without(line, labels))
             self.entries.append(entry)
+            if not labelled and names_unit(line) and (entry.number is None or entry.span is None):
+                self.beside.append((line, len(self.entries)))
         else:
             self.turn += corrects(line)
             self.beside.append((line, len(self.entries)))

@@ -210,28 +210,47 @@ _RISKY = re.compile(
     r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?|fps|per\s?cent\w*"
     r"|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?|scaled?|ind(?:ex|exes|ices)"
     r"|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
-    r"|counted|remaining|countdown)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
+    r"|counted|remaining|countdown|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left|from the end"
+    r"|add(?=\s+to\b)|subtract|(?:add|since)\s<?[0-9][0-9.:]*|(?:shift|multipl|divid)\w*\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(
     r"\b[0-9]+(?:\.[0-9]+)?[\s-]?(?:fps|frames?|cameras?|min(?:ute)?s?|ms|hz|s|sec|seconds?)\b(?!\W*=)"
-    r"|\b(?:look(?:ed|ing)?|going|went) (?:at|through) (?:all )?(?:of )?(?:the )?(?:video )?frames?\b",
+    r"|\b(?:look|go|went|review|watch|analy[sz]|examin|inspect|check|scan)\w*"
+    r"(?: (?:at|through|over|all|each|every|of|the|video|clip|video's))* frames?(?:[\s-]by[\s-]frame)?\b"
+    r"|\bframe[\s-]by[\s-]frame\b"
+    r"|\brelative to the (?:start|beginning)\b(?! of (?!(?:the|this) (?:video|clip|recording|episode)\b))"
+    r"|\bin (?:the )?(?:requested|required|specified|desired|expected|asked|given|mm:ss[.:a-z]*|seconds) formats?\b"
+    r"|\bin the format (?:(?:that )?you|requested|required|specified|asked)\b",
     re.IGNORECASE,
 )
 _DOUBT = re.compile(
     r"(?:\b(?:can ?not|could|unable|do|does|did|not|no|never|none|nothing)\b|n['’]t\b).{0,60}"
     r"\b(?:see|seen|find|found|tell|determine|identif\w*"
     r"|visible|present|events?|happen\w*|occur\w*|locat\w*|detect\w*|appear\w*|watch|access|view|process|there)\b"
-    r"|\b(?:examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy|made[\s-]up|random\w*|guess\w*"
+    r"|\b(?:(?:wrong|incorrect|invalid|rejected)(?: (?:answers?|outputs?|times?|values?)|(?=\W*$))"
+    r"|(?:another|other) (?:video|clip)|examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy"
+    r"|made[\s-](?:(?:these|them|this|it) )?up|random\w*|guess\w*"
     r"|invent\w*|illustrat\w*|fictional|fictitious|would (?:be|look))\b", re.IGNORECASE,
 )  # fmt: skip
 _CORRECTION = re.compile(
-    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|rather|instead|scratch|wrong|mistake\w*|revis\w*"
+    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|corrections|rather|instead|scratch|wrong|mistake\w*|revis\w*|reflection|alternatively"
     r"|update\w*|hmm?)\b", re.IGNORECASE,
 )
 _TOLD = re.compile(
-    r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts)\b", re.IGNORECASE
+    r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts|ends)\b"
+    r"|\btotal (?:duration|length|time)\b|\brounded\b", re.IGNORECASE
 )
+
+
+_OTHER_HEAD = re.compile(
+    r"^\W*(?:(?:the|their|its|each|every|estimated|average|total|expected|event)\W+)*"
+    r"(?:how (?:long|far|likely|sure|certain)\b"
+    r"|(?:seconds|time) (?:left|until|before)\b|(?!.*\b(?:times?|timestamps?|starts?|ends?|intervals?)\b)"
+    r"(?:confidences?"
+    r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?|widths?|forces?"
+    r"|x, ?y)\b)[^.]*:\W*$", re.IGNORECASE,
+)  # fmt: skip
 
 
 def corrects(line: str) -> bool:
@@ -246,7 +265,7 @@ def names_unit(line: str) -> bool:
 
 def misleads(line: str, *, below: bool = False) -> bool:
     """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
-    if names_unit(line) or _DOUBT.search(line):
+    if names_unit(line) or _DOUBT.search(_QUANTITY.sub(" ", line)) or _OTHER_HEAD.search(line):
         return True
     return below and (_NEGATION.search(line) is not None or corrects(line))
 
@@ -269,6 +288,7 @@ _HARMLESS_TEXT = """
     round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
     x off out into onto down their its his her they he she wait actually correction
     sorry oops
+
     ereignis schritt evento événement étape paso 至 到 秒 从 在
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())

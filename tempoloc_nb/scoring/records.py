@@ -418,7 +418,8 @@ def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool, keyed
 
 # %% ../../nbs/40_scoring/05_records.ipynb #01f2fb0f
 _CORRECTS = re.compile(
-    r"\b(?:wait|actually|correction|sorry|oops|scratch that|on second thought|let me re[a-z]+)\b", re.IGNORECASE
+    r"\b(?:wait|actually|correction|sorry|oops|scratch that|on second thought|let me re[a-z]+|on reflection"
+    r"|alternatively|(?:could|might|may) also be)\b", re.IGNORECASE
 )
 
 

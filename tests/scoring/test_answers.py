@@ -659,3 +659,41 @@ def test_a_text_of_a_known_shape_has_the_status_of_the_first(beside: str) -> Non
         assert [e.usable for e in parse_answer(text, RED).events] == [not beside, True]
     assert all(statuses == ["malformed" if beside else "ok", "ok"] for statuses in read)
     assert beside or len(read) == 2
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "{}\nTimes are guesses.", "{}\nTo be clear, these are made up.", "{}\nIntervals are normalized to 0-10.",
+        "{}\nTimes in tenths of a second.", "{}\nStarting from frame 0, at 10 fps.", "{}\n(1 unit = 0.1 s)",
+        "{}\nAdd 10 s to each.", "{}\nAll times are shifted by 10 s.", "{}\nOn reflection, the grasp is at 2.8 s.",
+        "{}\nThe grasp could also be at 2.8 s.", "{}\n2. values are in frames", "{}\nThese are counted from the end.",
+        "Times relative to 10 s:\n{}", "Timestamps since 10:15:00:\n{}", "Durations:\n{}",
+        "How long each event takes:\n{}",
+        "Confidence per event:\n{}", "Positions of the gripper in m:\n{}", "Seconds before the end of the video:\n{}",
+        "Times at 2x playback:\n{}", "Wrong answer:\n{}", "Of another video:\n{}",
+    ],
+)  # fmt: skip
+def test_a_line_about_all_times_holds_for_each_of_them(beside: str) -> None:
+    for events in ("Event 1: <1.8> <4.3> {0}\nEvent 2: <4.3> <5.0> {1}", "1. {0}: 1.8 s\n2. {1}: 4.3 s"):
+        text = beside.replace("{}", events.replace("{0}", RED[0]).replace("{1}", RED[1]))
+        assert not any(e.usable for e in parse_answer(text, RED, 100.0).events), text
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        "Here are the events in the requested format:\n{}", "After reviewing all frames of the video:\n{}",
+        "I went through the video frame by frame.\n{}", "{}\nTotal duration: 10 s",
+        "With high confidence, the events are:\n{}",
+        "All times are relative to the start of the video.\n{}", "Events, with start, end and duration:\n{}",
+        "{}\nThe video ends at 10.0 s.", "{}\nTimes are rounded to 0.1 s.",
+    ],
+)  # fmt: skip
+def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) -> None:
+    for events in (
+        "Event 1: <1.8> <4.3> {0}\nEvent 2: <4.3> <5.0> {1}",
+        "| Event | Time |\n|---|---|\n| {0} | 1.8 |\n| {1} | 4.3 |",
+    ):
+        text = beside.replace("{}", events.replace("{0}", RED[0]).replace("{1}", RED[1]))
+        assert [(e.start, e.usable) for e in parse_answer(text, RED, 100.0).events] == [(1.8, True), (4.3, True)], text
