@@ -82,7 +82,7 @@ _SILENT_TEXT = """
     description query given specific described corresponding first second third fourth fifth next last finally sec
     seconds ms min frame frames confidence score probability conf certainty sure approximately about around
     roughly between until till during within interval range duration lasting successfully slowly carefully firmly
-    gently
+    gently von bis bei zwischen und sekunde sekunden de entre et segundo segundos seconde secondes
 """
 _SILENT = frozenset(map(_word, _SILENT_TEXT.split()))
 _ANYTHING = frozenset(("object", "item", "thing", "target", "something"))  # an event about them is about any
@@ -288,7 +288,7 @@ _HARMLESS_TEXT = """
     round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
     x off out into onto down their its his her they he she wait actually correction
     sorry oops
-
+    bei zwischen und de à y et entre segundo segundos seconde secondes
     ereignis schritt evento événement étape paso 至 到 秒 从 在
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())

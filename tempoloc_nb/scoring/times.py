@@ -94,9 +94,10 @@ _COMMA = re.compile(r"(?<![A-Za-z0-9_.,:])([0-9]{1,6}),([0-9]{1,3})(?![0-9:]|[.,
 _COMMA_AND_POINT = re.compile(r"(?<![A-Za-z0-9_.,:])[0-9]{1,6},[0-9]{1,6}\.[0-9]")  # 1,234.5
 _LIST = re.compile(r"[\[(<]\s?[0-9]+,[0-9]+\s?[\])>]")
 _COMMA_RANGE = re.compile(
-    rf"[0-9],[0-9]{{1,3}}(?:\s?(?:{_UNITS}))?\s?(?:-+>?|[–—~→]|to|until|through|bis)\s?[0-9]{{1,6}},[0-9]",
+    rf"[0-9],[0-9]{{1,3}}(?:\s?(?:{_UNITS}))?\s?(?:-+>?|[–—~→]|to|until|through|bis|à|a|y|et|und)\s?[0-9]{{1,6}},[0-9]",
     re.IGNORECASE,
 )
+_ONE_COMMA = re.compile(rf"(?<![\[(<,;])\b[0-9]{{1,6}},[0-9]{{1,2}}\s?(?:{_SECONDS})\b", re.IGNORECASE)
 _DOTS = re.compile(r"(?<=[^\s.])\s?\.{2,}\s?(?=[0-9<])")
 
 # %% ../../nbs/40_scoring/02_times.ipynb #f72a3541
@@ -105,6 +106,8 @@ def _with_points(text: str) -> str | None:
     count = len(_COMMA.findall(text)) if "," in text else 0
     if count == 0:
         return None if _COMMA_AND_POINT.search(text) else text
+    if count == 1 and _ONE_COMMA.search(text) and "." not in text.rstrip(". "):  # "at 1,8 s"
+        return _COMMA.sub(r"\1.\2", text)
     alone = _COMMA_RANGE.search(text) is not None or "." not in text.rstrip(". ")
     certain = count == 2 and not _LIST.search(text) and alone
     return _COMMA.sub(r"\1.\2", text) if certain else None
@@ -116,7 +119,7 @@ _FOREIGN = (
 )
 _AFTER_FOREIGN = re.compile(
     rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|quality|"
-    r"number|nr|x|y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
+    r"number|nr|x|(?<!^\s)y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
     r"(?:[\s_]?(?:score|level|value|interval|id|idx|index|number|no|is|of|at|was|about)){0,3}[\s:=~≈(<\[#*_\"'`.]{0,8}$"
     r"|(?:±|\+/-)\s?$",
     re.IGNORECASE,
@@ -145,8 +148,8 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _GAP = re.compile(
-    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|至|到)"
-    r"|(?P<pair>[,;|])|(?P<and>and|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
+    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|à|a|至|到)"
+    r"|(?P<pair>[,;|])|(?P<and>and|und|et|y|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
@@ -175,7 +178,8 @@ class _Token(NamedTuple):
 # %% ../../nbs/40_scoring/02_times.ipynb #ce930df1
 def _role(before: str, after: str, form: int) -> Literal["", "start", "end", "length", "foreign"]:
     """What the words around a number make of it."""
-    if _BOUND.search(before.rstrip(" <") if form == 3 else before) or (form != 3 and _RELATIVE.match(after)):
+    bounded = _BOUND.search(before.rstrip(" <") if form == 3 else before) or (form != 3 and before.strip() == "<")
+    if bounded or (form != 3 and _RELATIVE.match(after)):
         return "foreign"  # no instant of the clip: "2 s later", "before 5 s"
     if (form != 2 or before.rstrip().endswith(("±", "+/-"))) and (
         _AFTER_FOREIGN.search(before) or _BEFORE_FOREIGN.match(after)
@@ -200,7 +204,7 @@ def _tokens(text: str) -> list[_Token]:
         start, stop = m.span()
         before, after = text[max(last, start - 40) : start], text[stop : stop + 16]
         closed = after.lstrip().startswith(">") and text.rfind("<", 0, start) > text.rfind(">", 0, start)
-        bracketed = closed or before.endswith("<")
+        bracketed = closed or (before.endswith("<") and ">" in text[stop:])
         form = 3 if bracketed else 2 if m["n"] is None or m["unit"] else 1 if "." in m["n"] else 0
         more = framed and form == tokens[-1].form and _MORE_FRAMES.fullmatch(before)
         framed = form != 2 and (_FRAMES.search(before) or more)
@@ -210,12 +214,14 @@ def _tokens(text: str) -> list[_Token]:
     return tokens
 
 # %% ../../nbs/40_scoring/02_times.ipynb #a99e9496
-_BETWEEN = re.compile(r"between[\s<\[(*]{0,4}$", re.IGNORECASE)
+_BETWEEN = re.compile(r"(?:between|zwischen|entre)[\s<\[(*]{0,4}$", re.IGNORECASE)
 
 
 def _joint(text: str, a: _Token, b: _Token) -> Literal["range", "pair", ""]:
     """How two neighbours are joined."""
     gap = text[a.stop : b.begin]
+    if gap.strip() in ("(", "["):  # "1.8 s (4.3 s)": it may be the same in another way, or a correction
+        return ""
     found = _GAP.fullmatch(gap) if len(gap) <= 16 else None
     if found is None:
         return ""
@@ -244,12 +250,13 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
     """The intervals among tokens, and the lone tokens of this form; raises `_Unclear`."""
     pairs: list[tuple[_Token, _Token]] = []
     joined: list[_Token] = []
-    others = False  # intervals that are of frames, perhaps
+    others = plain = False  # intervals that are of frames, perhaps, and those that nothing says to be others
     for a, b in pairwise(tokens):
         how = _joint(text, a, b)
         if not how:
             continue
         if max(a.form, b.form) < form or {"foreign", "length"} & {a.role, b.role}:
+            plain |= how == "range" and not {a.role, b.role} & {"foreign", "length"}
             others |= how == "range" or (b.role == "foreign" and text[a.stop : b.begin].strip(" <>()[]") == "")
         elif how == "range" and _counts(text, a):
             raise _Unclear  # "cube 2 - 4.3 s"
@@ -260,7 +267,7 @@ def _pairs(text: str, tokens: list[_Token], form: int) -> tuple[list[tuple[_Toke
             joined += [a, b]
         elif min(a.form, b.form):
             raise _Unclear  # "0.9, 1.8 s"
-    if others and not pairs:
+    if others and (plain or not pairs):  # "1.8 - 4.3, 6.0 - 7.0 s"
         raise _Unclear
     return pairs, [t for t in tokens if t.form == form and t.role != "foreign" and t not in joined]
 

@@ -697,3 +697,17 @@ def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) 
     ):
         text = beside.replace("{}", events.replace("{0}", RED[0]).replace("{1}", RED[1]))
         assert [(e.start, e.usable) for e in parse_answer(text, RED, 100.0).events] == [(1.8, True), (4.3, True)], text
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("1.8 - 4.3, 6.0 - 7.0 seconds", None), ("1.8 s (4.3 s)", None), ("1.8 [4.3]", None), ("before <1.8 s", None),
+        ("<1.8 s", None), ("1.8 y 4.3", None), ("1,8 s, 4,3 s, 6,0 s", None), ("1,234 s", None), ("1,8", None),
+        ("at 1,8 s", 1.8), ("bei 1,8 Sekunden", 1.8), ("1,8 bis 4,3 Sekunden", 1.8), ("de 1,8 à 4,3 secondes", 1.8),
+        ("entre 1,8 y 4,3 segundos", 1.8), ("zwischen 1,8 und 4,3 Sekunden", 1.8),
+    ],
+)  # fmt: skip
+def test_one_event_in_words_of_other_languages_and_two_intervals(text: str, start: float | None) -> None:
+    (event,) = parse_answer(text, RED[:1], 100.0).events
+    assert (event.start if event.usable else None) == start
