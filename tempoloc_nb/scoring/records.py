@@ -17,7 +17,7 @@ from tempoloc_nb.scoring.dialects import (
     MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels,
 )
 from tempoloc_nb.scoring.phrases import (
-    beside_absence, denies, is_strange, match_label, misleads, names_another, tells_more,
+    beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, tells_more,
 )
 from .times import Span, counts_frames, plain_text, read_span
 
@@ -189,7 +189,7 @@ def entries_of(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
 _BESIDE_TEXT = """
     score scores confidence conf probability prob certainty type category verb object objects actor agent robot hand arm
     reason reasoning evidence explanation rationale comments remark remarks details detail duration length video videoid
-    clip clipid order rank
+    vid qid clip clipid order rank
 """
 _BESIDE_KEYS = frozenset(("", *_BESIDE_TEXT.split()))
 
@@ -246,28 +246,62 @@ def _children(value: Any) -> Iterable[tuple[Any, Any]]:
         return value.items()
     return (("", v) for v in value) if isinstance(value, list) else ()
 
-
+# %% ../../nbs/40_scoring/05_records.ipynb #e3b8638a
 def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], depth: int = 0) -> Iterator[Entry]:
-    """The events among keyed JSON values: objects that name one, or whatever holds such objects."""
+    """The events among keyed JSON values; under a key like "frame_ranges" or "durations" no time is certain."""
     for key, value in items:
-        name, deeper = str(key)[:400], depth < _MAX_DEPTH
-        held = isinstance(value, list) and bool(value) and isinstance(value[0], dict | list)
-        if deeper and held and not (name and _spans(value)):
-            yield from _from_values(_children(value), labels, depth + 1)
-            continue
-        found = entries_of(name, value, labels)
-        known = match_label(found[0].words, labels, found[0].number)[0] is not None
-        inside, absent = list[Entry](), found[0].absent
-        if deeper and found[0].span is None:
-            within = _from_values(_children(value), labels, depth + 1)
-            inside = [e for e in within if not absent or e.absent or e.span is not None]
-        if isinstance(value, dict) and _has_odd_keys(value, labels, holds=True):
-            for entry in inside:
-                entry.strange = True
-        yield from inside
-        tells = absent or (found[0].span is not None and isinstance(value, dict | list))
-        if (known and not inside) or (tells and (absent or not inside)):
-            yield from found
+        name = str(key)[:400]
+        words = "" if not name or match_label(name, labels, None)[1] else f"{_apart(name)}:"
+        for entry in _from_value(name, value, labels, depth):
+            entry.strange = entry.strange or (entry.span is not None and misleads(words))
+            entry.turn += corrects(words)
+            yield entry
+
+
+def _from_value(name: str, value: Any, labels: tuple[str, ...], depth: int) -> Iterator[Entry]:
+    """The events of a JSON value under a key: an object that names one, or whatever holds such objects."""
+    deeper = depth < _MAX_DEPTH
+    held = isinstance(value, list) and bool(value) and isinstance(value[0], dict | list)
+    if deeper and held and not (name and _spans(value)):
+        yield from _from_values(_children(value), labels, depth + 1)
+        return
+    found = entries_of(name, value, labels)
+    known = match_label(found[0].words, labels, found[0].number)[0] is not None
+    inside, absent = list[Entry](), found[0].absent
+    if deeper and found[0].span is None:
+        within = _from_values(_children(value), labels, depth + 1)
+        inside = [e for e in within if not absent or e.absent or e.span is not None]
+    if isinstance(value, dict) and _has_odd_keys(value, labels, holds=True):
+        for entry in inside:
+            entry.strange = True
+    yield from inside
+    tells = absent or (found[0].span is not None and isinstance(value, dict | list))
+    if (known and not inside) or (tells and (absent or not inside)):
+        yield from found
+
+# %% ../../nbs/40_scoring/05_records.ipynb #e3b8638b
+def _speaks_of_others(value: Any, labels: tuple[str, ...]) -> bool:
+    """Whether an object about no event says that the times of the others are of another unit, or no answer."""
+    if not isinstance(value, dict | list):
+        return False
+    others = [
+        (k, v)
+        for k, v in _children(value)
+        if match_label(str(k)[:400], labels, read_number(str(k)[:400])[0])[0] is None
+    ]
+    keys = {plain_key(str(k)[:40]): v for k, v in others} if isinstance(value, dict) else {}
+    named = len(others) < len(value) or any(
+        k in _NUMBER or (k in LABEL_KEYS and match_label(str(v)[:400], labels, None)[1]) for k, v in keys.items()
+    )
+    timed = any(is_time_key(k) and any(map(str.isdigit, str(v)[:40])) for k, v in keys.items())
+    for key, v in keys.items() if not (named or timed) else ():
+        if key in _UNIT_KEYS:
+            told = str(v).strip().lower() not in _UNITS
+        else:
+            told = isinstance(v, str) and (misleads(v[:400]) or corrects(key))
+        if told:
+            return True
+    return any(_speaks_of_others(v, labels) for _, v in others)
 
 # %% ../../nbs/40_scoring/05_records.ipynb #0c131056
 JSON_START = re.compile(r'\[\s{0,20}[\[{]|\{\s{0,20}"')
@@ -337,6 +371,8 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
         values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
         named = [_named(name, _with_unit(v)) for name, v in values if isinstance(v, dict | list)]
         found = list(_from_values(named, labels))
+        for entry in found if any(_speaks_of_others(v, labels) for _, v in named) else ():
+            entry.strange = True
     except (ValueError, RecursionError):  # brackets nested some thousand deep
         return [], whole
     return [e for e in found if sound or match_label(e.words, labels, None)[1]], sound

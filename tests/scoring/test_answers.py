@@ -711,3 +711,35 @@ def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) 
 def test_one_event_in_words_of_other_languages_and_two_intervals(text: str, start: float | None) -> None:
     (event,) = parse_answer(text, RED[:1], 100.0).events
     assert (event.start if event.usable else None) == start
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["frame_ranges", "in_minutes", "durations", "confidence", "normalized", "percent", "example", "guess", "incorrect"],
+)
+def test_a_key_above_events_says_what_their_numbers_are(key: str) -> None:
+    by_label = {RED[0]: [1.8, 4.3], RED[1]: [4.3, 5.0]}
+    events = [{"event": name, "start": a, "end": b} for name, (a, b) in by_label.items()]
+    for held in (by_label, events):
+        assert not any(e.usable for e in parse_answer(json.dumps({key: held}), RED, 10.0).events)
+        assert all(e.usable for e in parse_answer(json.dumps({"timeline": held}), RED, 10.0).events)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"unit": "frames"}, {"meta": {"time_unit": "ticks"}}, {"timestamps": "normalized"}, {"note": "frame numbers"},
+        {"note": "These are only examples"}, {"correction": "the grasp is at 2.8"},
+    ],
+)  # fmt: skip
+def test_an_object_beside_events_speaks_of_their_times(other: dict[str, object]) -> None:
+    events = [{"event": RED[0], "start": 1.8, "end": 4.3}, {"event": RED[1], "start": 4.3, "end": 5.0}]
+    for value in ([other, *events], [*events, other], {"about": other, "events": events}):
+        assert not any(e.usable for e in parse_answer(json.dumps(value), RED, 10.0).events)
+    plain = {"video": "a.mp4", "unit": "seconds", "fps": 30}
+    assert all(e.usable for e in parse_answer(json.dumps([plain, *events]), RED, 10.0).events)
+
+
+def test_a_later_key_corrects_what_stands_above_it() -> None:
+    text = json.dumps({"events": {RED[0]: [1.8, 4.3], RED[1]: [4.3, 5.0]}, "corrections": {RED[0]: [2.8, 4.3]}})
+    assert [e.usable for e in parse_answer(text, RED, 10.0).events] == [False, True]
