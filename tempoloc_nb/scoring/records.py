@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 from tempoloc_nb.scoring.dialects import (
@@ -418,6 +419,26 @@ def _read_tables(block: str, labels: tuple[str, ...]) -> tuple[list[Entry], list
     return list(_from_values(_children(rows), labels)), above, below
 
 # %% ../../nbs/40_scoring/05_records.ipynb #89f40927
+_TIME_COLUMN = re.compile(
+    r"time|when|instant|moment|boundar|start|begin|\bends?\b|from|onset|span|interval|window|segment|\bt\b"
+    r"|^\W*sec(?:ond)?s?\W*$",
+    re.IGNORECASE,
+)  # fmt: skip
+
+
+def _has_other_columns(block: str) -> bool:
+    """Whether a table names its columns, and none of them as a time: "event, duration"."""
+    lines = [line[:2000] for line in block.splitlines()[:2000] if line.strip(" \t|-:+")]
+    for head, row in pairwise(lines):
+        mark = next((m for m in "|\t;," if m in head), None)
+        if mark is None or any(map(str.isdigit, head)) or not any(map(str.isdigit, row)):
+            continue
+        cells, keys = table_cells(head, mark), [plain_key(c[:40]) for c in table_cells(head, mark)]
+        if len(cells) == len(table_cells(row, mark)) > 1 and any(k in LABEL_KEYS | _NUMBER for k in keys):
+            return not any(map(_TIME_COLUMN.search, cells))
+    return False
+
+
 def _count_from_one(entries: Sequence[Entry], count: int, keyed: bool) -> None:
     """Let numbers begin with one; of those with keys, numbers without a one that run past the count are none."""
     numbers = {e.number for e in entries if e.number is not None}
@@ -510,6 +531,8 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
         entries = _assign(rows, labels, in_order)
         if any(e.index is not None for e in entries):
             return _beside(entries, above, below)
+        if _has_other_columns(block):
+            return []
     return [e for e in _of_lines(block, labels, in_order) if sound or e.labelled]  # the lines of broken JSON are none
 
 

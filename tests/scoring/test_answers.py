@@ -714,6 +714,25 @@ def test_one_event_in_words_of_other_languages_and_two_intervals(text: str, star
 
 
 @pytest.mark.parametrize(
+    "head",
+    [
+        "event,duration",
+        "event,score",
+        "| event | Duration (s) |",
+        "| event | confidence |",
+        "| # | event | gripper width |",
+    ],
+)
+def test_columns_that_are_no_times(head: str) -> None:
+    mark, number = ("|", head.startswith("| #")) if "|" in head else (",", False)
+    rows = [[str(i)] * number + [label, str(1.8 * i)] for i, label in enumerate(RED, 1)]
+    text = "\n".join([head, *(f"| {' | '.join(row)} |" if mark == "|" else mark.join(row) for row in rows)])
+    assert not any(e.usable for e in parse_answer(text, RED, 100.0).events)
+    timed = re.sub("duration|score|confidence|gripper width", "when", text, flags=re.IGNORECASE)
+    assert [e.start for e in parse_answer(timed, RED, 100.0).events] == [1.8, 3.6]
+
+
+@pytest.mark.parametrize(
     "key",
     ["frame_ranges", "in_minutes", "durations", "confidence", "normalized", "percent", "example", "guess", "incorrect"],
 )
