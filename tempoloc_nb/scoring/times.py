@@ -97,7 +97,6 @@ _COMMA_RANGE = re.compile(
     rf"[0-9],[0-9]{{1,3}}(?:\s?(?:{_UNITS}))?\s?(?:-+>?|[–—~→]|to|until|through|bis|à|a|y|et|und)\s?[0-9]{{1,6}},[0-9]",
     re.IGNORECASE,
 )
-_ONE_COMMA = re.compile(rf"(?<![\[(<,;])\b[0-9]{{1,6}},[0-9]{{1,2}}\s?(?:{_SECONDS})\b", re.IGNORECASE)
 _DOTS = re.compile(r"(?<=[^\s.])\s?\.{2,}\s?(?=[0-9<])")
 
 # %% ../../nbs/40_scoring/02_times.ipynb #f72a3541
@@ -106,8 +105,6 @@ def _with_points(text: str) -> str | None:
     count = len(_COMMA.findall(text)) if "," in text else 0
     if count == 0:
         return None if _COMMA_AND_POINT.search(text) else text
-    if count == 1 and _ONE_COMMA.search(text) and "." not in text.rstrip(". "):  # "at 1,8 s"
-        return _COMMA.sub(r"\1.\2", text)
     alone = _COMMA_RANGE.search(text) is not None or "." not in text.rstrip(". ")
     certain = count == 2 and not _LIST.search(text) and alone
     return _COMMA.sub(r"\1.\2", text) if certain else None
