@@ -86,7 +86,7 @@ def _take(lock: Any, path: Path, marker: Path) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from None
 
 # %% ../../nbs/10_core/20_files.ipynb #ecff757f
-_ELSEWHERE = "name another place (-o)"
+_ELSEWHERE = "name another place"
 
 
 @contextmanager
@@ -513,18 +513,24 @@ def _check_place(path: Path) -> None:
         raise TempolocError(f"cannot write {path}: the folder {above} may not be written to; {_ELSEWHERE}")
 
 # %% ../../nbs/10_core/20_files.ipynb #24a1c064
+_OF_FILES = (".csv", ".hdf5", ".json", ".jsonl", ".mp4", ".toml", ".vtt")
+
+
 def check_folder(
     path: Path | str, mark: str, *, force: bool = False, inputs: Sequence[Path | str | None] = ()
 ) -> Path:
     """A path where a command may write a whole folder: nothing is there, or an empty folder.
 
     With `force` it may also be a folder that the same command wrote: one that holds the file `mark`. Raises
-    `TempolocError` for any other, for one that is or holds one of the `inputs`, and if it cannot be written.
+    `TempolocError` for any other, for a file's name, for one that is or holds one of the `inputs`, and if it cannot be
+    written.
     """
     path = Path(path)
     with writing(path):
         if str(path) == "-" or (path.exists() and not path.is_dir()):
             raise TempolocError(f"{path} is no folder: give the name of a folder")
+        if not path.exists() and path.suffix.lower() in _OF_FILES:
+            raise TempolocError(f"{path} has a file's name, but what is written is a folder: leave out {path.suffix}")
         _check_place(path)
         real = Path(os.path.realpath(path))
         _restore_folder(real)

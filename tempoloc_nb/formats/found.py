@@ -94,7 +94,7 @@ def check_found(path: Path, videos: int = 1, *, force: bool = False, inputs: Seq
     if path.suffix.lower() == ".vtt" and videos != 1:
         raise TempolocError(f"subtitles are of one video, not of {videos}: write .csv or .json")
     if not is_stream(path) and not path.absolute().parent.is_dir():
-        raise TempolocError(f"cannot write {path}: its folder is not there; make it, or name another place (-o)")
+        raise TempolocError(f"cannot write {path}: its folder is not there; make it, or name another place")
     return check_output(path, force=force, inputs=inputs)
 
 

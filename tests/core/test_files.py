@@ -115,7 +115,7 @@ def test_a_text_without_its_mark_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_takes_no_file_is_named_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a disk that is full, or that only reads, say: where, why, and which option names another place."""
+    """On a disk that is full, or that only reads, say: where, why, and the way out."""
 
     def full(_: Path) -> Any:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -124,7 +124,17 @@ def test_a_folder_that_takes_no_file_is_named_with_the_way_out(tmp_path: Path, m
     path = tmp_path / "p.jsonl"
     with pytest.raises(TempolocError) as told, files.sole_writer(path):
         pass
-    assert str(told.value) == f"cannot write {path}: No space left on device ({tmp_path}); name another place (-o)"
+    assert str(told.value) == f"cannot write {path}: No space left on device ({tmp_path}); name another place"
     (tmp_path / "file").touch()
-    with pytest.raises(TempolocError, match=r"file is no folder; name another place \(-o\)"):
+    with pytest.raises(TempolocError, match=r"file is no folder; name another place"):
         files.check_output(tmp_path / "file" / "p.jsonl")
+
+
+def test_a_new_folder_has_no_files_name(tmp_path: Path) -> None:
+    for name in ("x.jsonl", "x.VTT"):
+        with pytest.raises(TempolocError, match=r"has a file's name, but what is written is a folder: leave out \."):
+            files.check_folder(tmp_path / name, "meta.json")
+    for name in ("v1.2", "data.d"):
+        files.check_folder(tmp_path / name, "meta.json")
+    (tmp_path / "old.jsonl").mkdir()
+    files.check_folder(tmp_path / "old.jsonl", "meta.json")
