@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import tempoloc_nb
-from .errors import TempolocError
+from .errors import TempolocError, counted, unknown
 
 # %% auto #0
 __all__ = ['process_place', 'is_first', 'cores', 'Gpu', 'gpus', 'gpu_count', 'gpu_memory', 'torch_device', 'device_name',
@@ -89,10 +89,22 @@ def gpu_memory() -> int | None:
 
 # %% ../../nbs/10_core/50_machine.ipynb #b6344e52
 def torch_device(device: str | None = None) -> str:
-    """`device`, or torch's default where none is named: a GPU if torch sees one, else the CPU."""
+    """`device`, or torch's default where none is named: a GPU if torch sees one, else the CPU.
+
+    Raises `TempolocError` for a device that torch does not know, and for a GPU that it does not see.
+    """
     import torch
 
-    return device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(device)
+    except RuntimeError:
+        raise unknown("device", device, ("cpu", "cuda", "cuda:1")) from None
+    there = torch.cuda.device_count()
+    if kind.type == "cuda" and (kind.index or 0) >= there:
+        raise TempolocError(f"no device {device}: torch sees {counted(there, 'GPU')} here, and the CPU is --device cpu")
+    return device
 
 # %% ../../nbs/10_core/50_machine.ipynb #d6fc6778
 def device_name(kind: str, count: int = 1) -> str:

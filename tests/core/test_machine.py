@@ -9,7 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from tempoloc_nb.core.machine import Gpu, cores, device_name, gpu_count, gpu_memory, gpus, held_signals, process_place
+from tempoloc_nb.core.errors import TempolocError
+from tempoloc_nb.core.machine import (
+    Gpu,
+    cores,
+    device_name,
+    gpu_count,
+    gpu_memory,
+    gpus,
+    held_signals,
+    process_place,
+    torch_device,
+)
 
 LISTED = """#!/bin/sh
 for i in 0 1 2 3; do echo "GPU-${i}ab, 8192$i, NVIDIA H200, sort $i"; done
@@ -64,3 +75,13 @@ def test_a_signal_waits_until_the_block_is_done(number: signal.Signals) -> None:
         signal.raise_signal(number)
         done = True
     assert (came, done, signal.getsignal(number)) == ([number], True, before)
+
+
+def test_a_device_that_is_not_there_is_said_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert [torch_device(name) for name in ("cpu", "cuda", "cuda:0")] == ["cpu", "cuda", "cuda:0"]
+    with pytest.raises(TempolocError, match="no device cuda:1: torch sees 1 GPU here, and the CPU is --device cpu"):
+        torch_device("cuda:1")
+    with pytest.raises(TempolocError, match="unknown device 'gpu'"):
+        torch_device("gpu")
