@@ -27,7 +27,7 @@ from typing_extensions import Doc
 from ..clips.manifest import Clip, load_benchmark
 from ..clips.tasks import BoundaryIs, Event, Task, list_tasks
 from ..clips.videos import videos_here
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, counted
 from ..core.files import check_folder, first_line, put_folder, sole_writer, write_json, writing
 from ..core.machine import cores, file_hash
 from ..core.optional import import_optional
@@ -272,7 +272,8 @@ def _assign(clips: Sequence[Clip], groups: Sequence[int], plan: _SplitPlan, seed
         splits = [plan.tasks.get(c.task) or chosen.get(g, "") for c, g in zip(clips, groups, strict=True)]
     _check_leaks(clips, groups, splits)
     if empty := sorted({*plan.fractions, *plan.tasks.values()} - set(splits)):
-        raise TempolocError(f"the split {empty[0]!r} would be empty: {len(set(groups))} demonstrations are too few")
+        few = f"of {counted(len(set(groups)), 'demonstration')} the split {empty[0]!r} would be empty"
+        raise TempolocError(f"{few}: give another --split, such as train=1 or train=0.5,validation=0.5")
     return splits
 
 # %% ../../nbs/60_sft/20_build.ipynb #0ac8c94e

@@ -123,7 +123,7 @@ def test_what_tells_a_demonstration() -> None:
         ("videos=1", "cannot be called"),
         ("=1", "cannot be called"),
         ("train=1,test=door", "no clip of the task 'door'"),
-        ("train=0.5,validation=0.5", "'validation' would be empty"),
+        ("train=0.5,validation=0.5", "of 1 demonstration the split 'validation' would be empty: give another --split"),
     ],
 )
 def test_bad_plans(plan: str, said: str) -> None:
