@@ -398,9 +398,10 @@ def cut_recordings(
     check_by(by)
     idle = [name for name, v in options.items() if not (v is None or v is False or v == ()) and name not in reads]
     if idle and idle[0] in ("verbs", "objects"):
-        raise TempolocError(f"{idle[0]} are for a model that names the cuts: give a model, too")
+        raise TempolocError(f"--{idle[0]} is for a model that names the cuts: give --model, too")
     if idle:
-        raise TempolocError(f"cuts by {by} do not read {idle[0]}: leave it out, or leave out by, and a model is asked")
+        said = "--event" if idle[0] == "events" else f"--{idle[0].replace('_', '-')}"
+        raise TempolocError(f"cuts by {by} do not read {said}: leave it out, or leave out --by, and a model is asked")
     recordings = find_recordings(videos, built(Choice, options), say)
     if by != "motion" and (plain := [r for r in recordings if not isinstance(r, FrameSource)]):
         raise TempolocError(f"{plain[0].name} is a video, which has no gripper: cut videos by motion")
@@ -428,7 +429,7 @@ def name_recordings(
 def check_not_named(options: Mapping[str, Any]) -> None:
     """Raise `TempolocError` for verbs and objects where there are no cuts to name."""
     if idle := [name for name in ("verbs", "objects") if options.get(name)]:
-        raise TempolocError(f"{idle[0]} are for names of cuts: give by and a model, too")
+        raise TempolocError(f"--{idle[0]} is for names of cuts: give --by and --model, too")
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #a27d2752
 def _not_cut(engine: str | Backend, preset: str | None, fuse: bool) -> dict[str, Any]:

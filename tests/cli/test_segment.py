@@ -256,8 +256,9 @@ def test_cuts_leave_the_kept_answers_of_a_model_alone(run: Run, video: Path, tmp
     [
         (("--by", "gripper"), "demo.mp4 is a video, which has no gripper: cut videos by motion"),
         (("--by", "motion", "--model", "tempoloc-tiny"), "tempoloc-tiny was not trained to name spans"),
-        (("--by", "motion", "--verbs", "grasp"), "verbs are for a model that names the cuts: give a model, too"),
-        (("--verbs", "grasp"), "verbs are for names of cuts: give by and a model, too"),
+        (("--by", "motion", "--verbs", "grasp"), "--verbs is for a model that names the cuts: give --model, too"),
+        (("--by", "motion", "-e", "x"), "cuts by motion do not read --event: leave it out, or leave out --by"),
+        (("--verbs", "grasp"), "--verbs is for names of cuts: give --by and --model, too"),
         (("--by", "motion", "--trials", "3"), "cuts by motion do not read trials"),
         (("--by", "motion", "--fuse"), "cuts by motion do not read fuse"),
         (("--by", "motion", "--event", "waving"), "cuts by motion do not read events"),

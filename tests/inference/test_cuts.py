@@ -109,10 +109,10 @@ def test_what_cannot_be_cut_is_an_error_or_one_line(tmp_path: Path) -> None:
     for wrong, words in (
         ({"by": "gripper"}, "a.mp4 is a video, which has no gripper: cut videos by motion"),
         ({"by": "grip"}, "did you mean gripper"),
-        ({"by": "motion", "trials": 3}, "do not read trials"),
-        ({"by": "motion", "engine": "vllm"}, "do not read engine"),
-        ({"by": "motion", "gripper": "state[7]"}, "do not read gripper"),
-        ({"by": "motion", "temperature": 0}, "do not read temperature"),
+        ({"by": "motion", "trials": 3}, "do not read --trials"),
+        ({"by": "motion", "engine": "vllm"}, "do not read --engine"),
+        ({"by": "motion", "gripper": "state[7]"}, "do not read --gripper"),
+        ({"by": "motion", "temperature": 0}, "do not read --temperature"),
     ):
         with pytest.raises(TempolocError, match=words.replace("[", r"\[")):
             tl.segment(video, **wrong)

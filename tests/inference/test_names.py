@@ -266,10 +266,10 @@ def test_slips_are_errors_before_a_model_is_asked(video: Path, tmp_path: Path) -
         ({"verbs": ["grasp", ""]}, "verbs must be short texts"),
         ({"objects": "a{b}"}, "objects must be short texts"),
         ({"window": 0.0}, "window must be above 0 s"),
-        ({"moments": True}, "do not read moments"),
-        ({"fuse": True}, "do not read fuse"),
-        ({"by": None, "verbs": "grasp"}, "verbs are for names of cuts: give by and a model, too"),
-        ({"engine": "hf", "verbs": "grasp"}, "verbs are for a model that names the cuts"),
+        ({"moments": True}, "do not read --moments"),
+        ({"fuse": True}, "do not read --fuse"),
+        ({"by": None, "verbs": "grasp"}, "--verbs is for names of cuts: give --by and --model, too"),
+        ({"engine": "hf", "verbs": "grasp"}, "--verbs is for a model that names the cuts"),
         ({"engine": "hf", "model": "tempoloc-tiny"}, "tempoloc-tiny was not trained to name spans"),
     ):
         with pytest.raises(TempolocError, match=words):
