@@ -17,7 +17,7 @@ import numpy as np
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import find_footage
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, counted
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .find import find_boundaries
@@ -215,6 +215,7 @@ def control_questions(
     trials = ask.trials if ask.crops else 1  # where crops differ, a model may know what it cannot read
     greedy = replace(ask, trials=trials, sampling=replace(ask.sampling, temperature=0.0))
     model = engine.model if not isinstance(engine, EngineConfig) else ask.model
+    say(f"asking {Path(model).name} control questions about {counted(len(some), 'video')}")
     with tempfile.TemporaryDirectory(prefix="tempoloc-controls-") as folder:
         rows = list[Control]()
         for row in _ask_all(_Round(few, greedy, engine, window), labels, some, Path(folder)):

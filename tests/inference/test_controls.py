@@ -138,6 +138,13 @@ def test_videos_that_cannot_be_asked_about_are_an_error(videos: list[Path], tmp_
     assert replace(AskConfig(), trials=1).trials == 1
 
 
+def test_what_is_asked_is_said_before_the_answers(videos: list[Path]) -> None:
+    told = list[str]()
+    clips = clips_of(find_recordings(videos), LABELS[:1])
+    control_questions(clips, AskConfig(model="fake-model"), Answers(lambda *_: None), say=told.append)
+    assert told[0] == "asking fake-model control questions about 2 videos"
+
+
 def test_a_log_is_not_asked_what_it_cannot_fail(videos: list[Path]) -> None:
     """It is written before anything is asked: names and company change nothing."""
     engine = Logging([(1.0, LABELS[0]), (2.0, LABELS[1])], model="tempoloc-tiny")
