@@ -41,7 +41,11 @@ def config(
     set_: Annotated[list[str] | None, typer.Option("--set", help="KEY=VALUE, e.g. train.epoch=3; repeatable.")] = None,
     model: Annotated[str | None, typer.Option(help="Model folder or hub name.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Folder that dataset build wrote, or dataset export cosmos-reasoner.")
+        str | None,
+        typer.Option(
+            help="Folder that dataset build wrote; for cosmos-framework the folder videophy2_train that dataset export "
+            "cosmos-reasoner wrote, with videophy2_val beside it."
+        ),
     ] = None,
     force: ForceOption = False,
     list_: Annotated[bool, typer.Option("--list", help="List the presets, and write nothing.")] = False,
