@@ -86,6 +86,7 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("sft config --preset no", "unknown preset 'no'"),
         ("find VIDEO -e x\udcff", "the event 'x\\udcff' is not UTF-8 text"),
         ("tiny train base --store VIDEO -o out --device no", "unknown device 'no'"),
+        ("tiny train base --store nowhere -o out", "nowhere is no folder with parts of a frame store: tempoloc tiny"),
         ("study --plan -p fps nan", "the parameter fps is a number above 0, not nan"),
         ("study --plan -p fps 1e999", "the parameter fps is a number above 0, not inf"),
         ("study --plan -p data_parallel -1", "the parameter data_parallel is a number of 0 or more, not -1"),

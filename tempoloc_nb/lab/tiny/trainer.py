@@ -282,6 +282,7 @@ def train(
         raise TempolocError(f"{plan.name} cannot begin at step {plan.begin}: its curve begins at {steps}")
     if (out / "model").exists() and not (out / "checkpoint.pt").exists():
         raise TempolocError(f"{out} has a model that was not trained there: give another -o")
+    parts, device = _parts_of(store), torch_device(device)
     with writing(out):
         out.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
@@ -291,9 +292,9 @@ def train(
     def time_is_up() -> bool:
         return minutes is not None and time.monotonic() - began > 60 * minutes
 
-    with joined(torch_device(device)) as (ranks, place):
+    with joined(device) as (ranks, place):
         with sole_writer(out) if ranks.first else nullcontext():
-            step, model, without = _train(plan, store, out, ranks, place, keep, time_is_up, partial)
+            step, model, without = _train(plan, parts, out, ranks, place, keep, time_is_up, partial)
         seconds = time.monotonic() - began
         if ranks.first:
             _note_call(plan, out, device_name(place.partition(":")[0], ranks.world), step, seconds, without)
@@ -325,12 +326,19 @@ def _note_call(
     write_json(path, record)
 
 # %% ../../../nbs/96_lab_tiny/80_trainer.ipynb #a40a1614
+def _parts_of(store: Path) -> list[Path]:
+    """The parts of a frame store; raises `TempolocError` for a folder without any."""
+    if not (parts := list(store.glob("*.npz"))):
+        raise TempolocError(f"{store} is no folder with parts of a frame store: tempoloc tiny prepare makes them")
+    return parts
+
+
 def _train(
-    plan: TrainingPlan, store: Path, out: Path, ranks: Ranks, device: str, keep: tuple[int, ...],
+    plan: TrainingPlan, parts: Sequence[Path], out: Path, ranks: Ranks, device: str, keep: tuple[int, ...],
     stop: Callable[[], bool], partial: bool,
 ) -> tuple[int, Path | None, list[str]]:
     """(last step, model folder if that was the last of all, families lacking): `train` in one of its processes."""
-    empty, frames = _on_device(load_store(store.glob("*.npz")), device)
+    empty, frames = _on_device(load_store(parts), device)
     without = _check_families(plan, empty, partial)
     if not ranks.first:
         ranks.agree(True)  # the first may have to write the model
