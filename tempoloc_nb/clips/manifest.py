@@ -367,6 +367,8 @@ def _from_task_file(task: Task, root: Path) -> Clips:
 def _no_benchmark(name: str | Path) -> TempolocError:
     """The error for a name or path that is no benchmark, with the way out."""
     path = Path(name)
+    if (path / "dataset_dict.json").is_file():
+        raise TempolocError(f"{path} is a dataset to train on, not a benchmark: give the manifest that it was built of")
     what = "is a video" if path.suffix.lower() in SUFFIXES else ""
     if path.is_dir() and videos_below(path):
         what = "is a folder of videos"

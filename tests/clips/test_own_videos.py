@@ -113,6 +113,13 @@ def test_videos_are_no_benchmark_and_say_the_way(tmp_path: Path) -> None:
         load_benchmark(tmp_path)
 
 
+def test_a_dataset_to_train_on_is_no_benchmark_and_says_the_way(tmp_path: Path) -> None:
+    video(tmp_path / "a.mp4")
+    (tmp_path / "dataset_dict.json").write_text("{}")
+    with pytest.raises(TempolocError, match=r"a dataset to train on, not a benchmark: give the manifest"):
+        load_benchmark(tmp_path)
+
+
 def test_open_places_of_a_task_take_any_words() -> None:
     task = Task("stack", ("grasping the {colour} cube", "done (really)"))
     fitting = ("grasping the red cube", "grasping the {colour} cube", "done (really)")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...clips.manifest import Clip, load_benchmark
+from ...clips.manifest import Clip, Clips, load_benchmark
 from ...core.errors import TempolocError
 from ...core.optional import import_optional
 from ...formats.gripper import opening_of
@@ -27,7 +27,7 @@ from ..sim.scene import CONTROL_HZ
 from ..sim.tasks import SCRIPTS, ClipFamily
 
 # %% auto #0
-__all__ = ['FAMILIES', 'Source', 'read_sources', 'is_hdf5', 'task_of']
+__all__ = ['FAMILIES', 'Source', 'simulated', 'read_sources', 'is_hdf5', 'task_of']
 
 # %% ../../../nbs/98_lab_generate/20_sources.ipynb #1b8b0959
 _MEDIANS = {"stack-two": (1.9, 1.9), "stack-three": (1.9,) * 4, "square": (2.0, 3.0), "pick-place": (2.0, 2.8)}  # s
@@ -93,6 +93,13 @@ def _source(demo: Any, clip: Clip) -> Source:
     return Source(clip.clip, actions, hand, target, things, clip.boundaries, opening)
 
 # %% ../../../nbs/98_lab_generate/20_sources.ipynb #8dade1e3
+def simulated(folder: Path | str) -> Clips:
+    """The clips of a folder that `simulate_clips` made; raises `TempolocError` for another."""
+    if not (Path(folder) / "hdf5").is_dir():
+        raise TempolocError(f"{folder} is no folder that tempoloc simulate made, with hdf5 in it, and no HDF5 file")
+    return load_benchmark(folder)
+
+
 def read_sources(folder: Path | str, task: str) -> tuple[Source, ...]:
     """The demonstrations of a task in a folder that `simulate_clips` made, or in an HDF5 file, in order.
 
@@ -102,7 +109,7 @@ def read_sources(folder: Path | str, task: str) -> tuple[Source, ...]:
     parts_of(task)
     if is_hdf5(folder):
         return _read_file(Path(folder), task)
-    benchmark = load_benchmark(folder)
+    benchmark = simulated(folder)
     clips = benchmark.of_task(task) if task in benchmark.tasks else ()
     path = benchmark.root / "hdf5" / f"{task}.hdf5"
     if not clips or not path.is_file():

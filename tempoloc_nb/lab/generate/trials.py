@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from ...clips.manifest import load_benchmark
 from ...core.errors import TempolocError
 from ...core.files import read_text, sole_writer, writing
 from .attempts import Treatment, treat_attempts
@@ -28,7 +27,7 @@ from tempoloc_nb.lab.generate.generators import (
 )
 from .outcomes import Outcomes
 from .scenes import PARTS, Scene, parts_of
-from .sources import Source, is_hdf5, read_sources, task_of
+from .sources import Source, is_hdf5, read_sources, simulated, task_of
 from ..sim.render import in_order, process_pool
 
 # %% auto #0
@@ -316,7 +315,7 @@ def try_boundaries(
     `tasks` are by default all those of the folder that can be generated; `options` are those of `run_trials`. Goes on
     with its own `out`, and raises what that and `named_boundaries` raise.
     """
-    there = (task_of(folder),) if is_hdf5(folder) else load_benchmark(folder).tasks
+    there = (task_of(folder),) if is_hdf5(folder) else simulated(folder).tasks
     chosen = tuple(tasks) or tuple(task for task in PARTS if task in there)
     if not chosen:
         raise TempolocError(f"{folder} has no task that can be generated here: {', '.join(PARTS)}")

@@ -70,6 +70,8 @@ def test_an_interrupted_run_goes_on(folder: Path, sources: tuple[Source, ...], t
 def test_what_is_no_folder_of_sources_is_named(folder: Path, sources: tuple[Source, ...]) -> None:
     with pytest.raises(TempolocError, match="no demonstrations of square"):
         read_sources(folder, "square")
+    with pytest.raises(TempolocError, match="no folder that tempoloc simulate made"):
+        read_sources(folder / "hdf5", TASK)
     with pytest.raises(TempolocError, match="door"):
         read_sources(folder, "door")
     short = replace(sources[0], actions=sources[0].actions[:12])

@@ -21,7 +21,7 @@ from tempoloc_nb.lab.generate.boundaries import (
     with_error,
     write_found,
 )
-from tempoloc_nb.lab.generate.sources import Source
+from tempoloc_nb.lab.generate.sources import Source, simulated
 from tempoloc_nb.lab.generate.trials import BLOCK, OFFSETS, outcomes_of, plan, read_trials
 
 
@@ -102,3 +102,9 @@ def test_a_cut_off_line_is_no_trial(tmp_path: Path) -> None:
     path.write_text('{"clip": 1}\n')
     with pytest.raises(TempolocError, match="no file of trials"):
         read_trials(path)
+
+
+def test_a_plain_folder_is_none_of_sources(tmp_path: Path) -> None:
+    (tmp_path / "a.mp4").touch()
+    with pytest.raises(TempolocError, match="no folder that tempoloc simulate made, with hdf5 in it, and no HDF5 file"):
+        simulated(tmp_path)
