@@ -35,7 +35,7 @@ REVIEWER = "reviewer"
 STORIES = ("studies/", "article")
 # The lighter one first, where an output has both.
 PICTURES = {"image/svg+xml": "svg", "image/jpeg": "jpg", "image/png": "png"}
-IMPORT = re.compile(r"(?:from|import) ")
+IMPORT = re.compile(r"(?:from|import|%matplotlib) ")
 # How a package's face names what it loads on first use.
 PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
@@ -113,33 +113,34 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     cells = json.loads((NOTEBOOKS / notebook).read_text(encoding="utf-8"))["cells"]
     story = notebook.startswith(STORIES)
     parts: list[str] = []
-    held: list[str] = []  # a story's code since the last thing shown: one fold for all of it
+    held: list[str] = []  # a story's code since the last thing shown, and imports elsewhere: one fold for all of it
+    title = "Code" if story else "Imports"
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
     heading = ""
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
-            parts += [folded(held), with_page_links(BUTTONS.sub(buttons, source), notebook, linked)]
+            parts += [folded(held, title), with_page_links(BUTTONS.sub(buttons, source), notebook, linked)]
             heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
             lines = [line for line in source.splitlines() if not line.startswith("#|")]
-            if story:
-                held += [*lines, ""]
-            else:
-                parts += code_of(lines)
+            held += [*lines, ""]
+            if not story and (cell["outputs"] or opening_imports(held) < len("\n".join(held).rstrip().splitlines())):
+                parts += code_of(held)
+                held.clear()
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
                 shown = mark(output, notebook, heading, pictures, linked) if text is None else text
-                parts += [folded(held), shown]
-    return "\n\n".join(p for p in [*parts, folded(held)] if p), pictures, linked
+                parts += [folded(held, title), shown]
+    return "\n\n".join(p for p in [*parts, folded(held, title)] if p), pictures, linked
 
 
-def folded(held: list[str]) -> str:
+def folded(held: list[str], title: str) -> str:
     """The code that was held, which is then empty."""
     block = fence(held, "python")
     held.clear()
-    return fold("Code", block) if block else ""
+    return fold(title, block) if block else ""
 
 
 def buttons(line: re.Match[str]) -> str:
