@@ -44,6 +44,10 @@ LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"
 # A notebook names a place as Jupyter does, by its heading with dashes for blanks: `#All-prompts-at-once`.
 PLACE = re.compile(r"(?<=\]\()((?!https?:|mailto:|data:)[^)#\s\"]*)#([^)\s\"]+)")
 BREAK = re.compile(r"_(?=[^<>]*</th>)")
+# What a line of text must not end within: an option in code, an interval in a table, and "< 0.001" there.
+CODE = re.compile(r"<code>[^<\n]*</code>")
+OPTION = re.compile(r"(?<![\w-])--?[a-zA-Z][\w-]{,24}")
+WHOLE = re.compile(r"(?<=[\[(])[-−\d.]+, [-−\d.]+(?=[\])])|&lt; (?=[\d.]+</td>)")
 # A line of bold links alone: buttons. Of the reviewer, the site has more than its chapter.
 BUTTONS = re.compile(r"^\*\*\[[^\]]+\]\([^)]+\)\*\*(?: · \*\*\[[^\]]+\]\([^)]+\)\*\*)+$", re.MULTILINE)
 SHOWN_LIVE = {"80_reviewer/00_chapter.ipynb": f"{REVIEWER}/index.html"}
@@ -251,6 +255,7 @@ def alt_text(metadata: dict[str, Any], kind: str) -> str:
 def scrolling(match: re.Match[str]) -> str:
     """A table that scrolls by itself; names in its head may break after an underscore, so that it seldom has to."""
     head, body, rest = match[1].partition("</thead>")
+    rest = WHOLE.sub(lambda found: found[0].replace(" ", "\N{NO-BREAK SPACE}"), rest)
     return f'<div class="table" tabindex="0"><table class="data"{BREAK.sub("_<wbr>", head)}{body}{rest}</div>'
 
 
@@ -273,6 +278,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
     content = TABLE.sub(scrolling, content)
+    content = CODE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), content)
     content = PRINTED.sub(rf"\1{REACHED}", content.replace("<p><img", f"<p{REACHED}><img"))
     notebook = page.file.src_uri.removesuffix(".md") + ".ipynb"
     if (NOTEBOOKS / notebook).is_file():
