@@ -25,6 +25,7 @@ from tempoloc_nb.inference.baselines import (
 from ..scoring.evaluation import Evaluation, compare, evaluate
 from ..scoring.metrics import Estimate, Sampled, draws, mean_of
 from ..scoring.trials import Mode
+from .report import plain_name
 
 MEAN = "mean"  # of the families
 
@@ -384,5 +385,6 @@ def met_text(targets: pd.DataFrame) -> str:
     items = []
     for task, part in missed.groupby("task", sort=False):
         lines = zip(part["target"], part["measured"], strict=True)
-        items.append(f"- {task}: " + ", ".join(f"{t} ({'nothing' if v != v else f'{v:.1f} %'})" for t, v in lines))
+        told = (f"{plain_name(t)} ({'nothing' if v != v else f'{v:.1f} %'})" for t, v in lines)
+        items.append(f"- {task}: " + ", ".join(told))
     return "\n".join([f"{text}. Missed (measured):\n", *items]) if items else f"{text}."
