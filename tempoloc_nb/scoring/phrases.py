@@ -265,7 +265,8 @@ def names_unit(line: str) -> bool:
 
 def misleads(line: str, *, below: bool = False) -> bool:
     """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
-    if names_unit(line) or _DOUBT.search(_QUANTITY.sub(" ", line)) or _OTHER_HEAD.search(line):
+    heads = len(line) < 400 and _OTHER_HEAD.search(line)  # a heading is short, and a long line takes long
+    if names_unit(line) or _DOUBT.search(_QUANTITY.sub(" ", line)) or heads:
         return True
     return below and (_NEGATION.search(line) is not None or corrects(line))
 

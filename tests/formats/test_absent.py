@@ -91,7 +91,7 @@ def test_hdf5_refuses_it(tmp_path: Path) -> None:
     path = image_file(tmp_path / "demos.hdf5", [FRAMES], signals=("grasp", "lift"))
     before = path.read_bytes()
     with pytest.raises(TempolocError, match=f"t/demo0: {REFUSED}"):
-        write_signals(path, [Clip("t/demo0", "t", EVENTS, duration=2.0, extra={"demo": "demo_0"})], ("grasp", "lift"))
+        write_signals(path, [Clip("t/demo0", "t", EVENTS, duration=1.4, extra={"demo": "demo_0"})], ("grasp", "lift"))
     assert path.read_bytes() == before
 
 
