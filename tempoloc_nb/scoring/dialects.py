@@ -226,7 +226,7 @@ class _Lines:
             entry.turn = self.turn
             entry.strange = entry.strange if entry.span is not None else misleads(_without(line, labels))
             self.entries.append(entry)
-            if not labelled and names_unit(line) and (entry.number is None or entry.span is None):
+            if not labelled and (entry.number is None or entry.span is None) and names_unit(line):
                 self.beside.append((line, len(self.entries)))
         else:
             self.turn += corrects(line)
