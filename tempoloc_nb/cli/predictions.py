@@ -18,7 +18,7 @@ from tempoloc_nb.cli.options import (
     VideoRootOption, WorkersOption, echo_done, number, option, say, tell, with_options,
 )
 from ..core.errors import TempolocError, json_text
-from ..core.options import built, options_of, picked
+from ..core.options import built, flag_of, options_of, picked
 from ..core.settings import settings
 from ..engines.make import EngineConfig, make_engine
 from ..formats.gripper import GripperFile, Reading
@@ -42,7 +42,7 @@ def _check_unread(model: str, train: Path | None, given: Mapping[str, Any]) -> N
         raise TempolocError(f"--train says which clips {TRAINING_MEDIAN} learns from: {way}")
     names = [o.name for o in options_of(GripperFile, Reading)]
     if model not in GRIPPER_RULES and (unread := [n for n in names if given.get(n)]):
-        flag = f"--{unread[0].replace('_', '-')}"
+        flag = flag_of(unread[0])
         raise TempolocError(f"{flag} is for baselines that read the gripper, such as {GRIPPER_RULES[0]}: leave it out")
 
 

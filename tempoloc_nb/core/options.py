@@ -12,13 +12,13 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from typing_extensions import Doc
 
-from .errors import unknown
+from .errors import TempolocError, unknown
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Kind = TypeVar("_Kind")
 
 # %% auto #0
-__all__ = ['Option', 'options_of', 'picked', 'built', 'taking', 'check_names']
+__all__ = ['Option', 'options_of', 'picked', 'built', 'taking', 'check_names', 'check_unread', 'flag_of']
 
 # %% ../../nbs/10_core/12_options.ipynb #0b510005
 @dataclass(frozen=True, slots=True)
@@ -83,3 +83,14 @@ def check_names(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
     for name in given:
         if name not in known:
             raise unknown("option", name, known)
+
+
+def check_unread(what: str, said: Mapping[str, object]) -> None:
+    """Raise `TempolocError` for what is said, by its name, where `what` does not read it."""
+    if unread := [name for name, value in said.items() if value]:
+        raise TempolocError(f"{what} does not read {' and '.join(unread)}: leave it out")
+
+
+def flag_of(name: str) -> str:
+    """An option as the command line spells it: "--frame-rate" for `frame_rate`."""
+    return f"--{name.replace('_', '-')}"

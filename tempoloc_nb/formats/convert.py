@@ -22,6 +22,7 @@ from ..clips.videos import first_names
 from ..core.checks import OTHERS, read_plain_pickle
 from ..core.errors import TempolocError, unknown
 from ..core.files import check_output, is_stream, write_text, writing
+from ..core.options import flag_of
 
 # %% auto #0
 __all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',
@@ -222,7 +223,7 @@ def _convert(side: str, source: Path | str, output: Path | str, name: str, optio
     given = {k: v for k, v in options.items() if v is not None}
 
     def spelled(names: Iterable[str]) -> str:
-        return ", ".join("--" + n.replace("_", "-") for n in names) or "none"
+        return ", ".join(map(flag_of, names)) or "none"
 
     if odd := [n for n in given if n not in known]:
         raise TempolocError(f"the format {name} has no option {spelled(odd)}; its options: {spelled(known)}")

@@ -20,7 +20,7 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
-from ..core.options import built, check_names, options_of, picked, taking
+from ..core.options import built, check_names, flag_of, options_of, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
@@ -400,7 +400,7 @@ def cut_recordings(
     if idle and idle[0] in ("verbs", "objects"):
         raise TempolocError(f"--{idle[0]} is for a model that names the cuts: give --model, too")
     if idle:
-        said = "--event" if idle[0] == "events" else f"--{idle[0].replace('_', '-')}"
+        said = "--event" if idle[0] == "events" else flag_of(idle[0])
         raise TempolocError(f"cuts by {by} do not read {said}: leave it out, or leave out --by, and a model is asked")
     recordings = find_recordings(videos, built(Choice, options), say)
     if by != "motion" and (plain := [r for r in recordings if not isinstance(r, FrameSource)]):

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isnan
 from pathlib import Path
@@ -20,7 +19,7 @@ from tempoloc_nb.cli.options import (
     OUTPUT, ForceOption, JsonOption, WorkersOption, echo_done, number, option, say, with_options,
 )
 from ..core.errors import TempolocError, json_text, unknown
-from ..core.options import built
+from ..core.options import built, check_unread
 
 _SCENE, _GENERATOR, _TRIALS, _DATA, _TRAINING = (
     "Scene", "What the generator will be told", "Trials", "Data", "Training"
@@ -38,12 +37,6 @@ class _Video:
     render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
 
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #04a1b8fb
-def _check_unread(what: str, said: Mapping[str, bool]) -> None:
-    """Raise `TempolocError` for options that are said, and not read where `what` says what is made."""
-    if unread := [name for name, is_said in said.items() if is_said]:
-        raise TempolocError(f"{what} says what is made, and does not read {' and '.join(unread)}: leave it out")
-
-
 @with_options(_Video, panels={"_Video": "Video"}, size=256, render=True)
 def simulate(
     output: Annotated[Path, option(OUTPUT, "Folder for videos, states and the manifest.", "--output", "-o")],
@@ -87,7 +80,7 @@ def simulate(
     own = {"--robot": robot != "Panda", "--seed": seed != 0}
     if benchmark is not None:
         whole = {"--n": n != 10, "--size": given.get("size", 256) != 256, "--force": force}
-        _check_unread("--benchmark", {**own, **whole})
+        check_unread("--benchmark says what is made, and", own | whole)
         if task is not None or split is not None:
             raise TempolocError("--benchmark makes all of a benchmark: leave --task and --split out")
         if benchmark not in WHICH_CLIPS:
@@ -97,7 +90,7 @@ def simulate(
             say(summary)
         return
     if split is not None:
-        _check_unread("--split", own)
+        check_unread("--split says what is made, and", own)
         chosen = find_families(split, task)
     elif task is not None:
         chosen = (ClipFamily(task, task, "own", robot, first_seed=seed),)

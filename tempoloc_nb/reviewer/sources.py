@@ -18,6 +18,7 @@ from ..clips.tasks import Event, Task
 from ..core.checks import OTHERS, check_json
 from ..core.errors import TempolocError, shown, unknown
 from ..core.files import open_packed, parse_object, read_text
+from ..core.options import check_unread
 from ..core.settings import data_dir
 from ..formats.gripper import read_gripper
 from ..formats.hub import fetched
@@ -287,14 +288,6 @@ def _own_name(path: Path) -> str:
     return f"{path.stem}-reviewed.jsonl"
 
 # %% ../../nbs/80_reviewer/20_sources.ipynb #91ed5a7f
-def _check_unread(what: str, choice: Choice | None = None, **said: object) -> None:
-    """Raise `TempolocError` for what is said, and is not read in a review of `what`."""
-    if choice is not None and choice != Choice():
-        said |= {"an episode or camera": True}
-    if unread := [name for name, value in said.items() if value]:
-        raise TempolocError(f"a review of {what} does not read {' and '.join(unread)}: leave it out")
-
-
 def open_review(
     source: Path | str | Clips | Found | Sequence[Found], predictions: Path | str | Sequence[Path | str] = (), *,
     events: Sequence[str] = (), video_root: Path | str | None = None, signals: Path | str | None = None,
@@ -314,16 +307,17 @@ def open_review(
         output = output or Path(source).with_name(_own_name(Path(source)))
         source = _read_found(Path(source))
     given = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    own: dict[str, Any] = {"predictions": given, "video_root": video_root, "signals": signals}
+    own = {"predictions": given, "video_root": video_root, "signals": signals}
+    part = {"an episode or camera": choice not in (None, Choice())}
     if not isinstance(source, str | Path | Clips):
-        _check_unread("what was found", choice, events=events, **own)
+        check_unread("a review of what was found", {"events": events, **own, **part})
         return _review_found(source, output, who)
     if isinstance(source, str | Path):
         source = str(fetched([source], choice or Choice(), say)[0])
     if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
-        _check_unread("a dataset", **own)
+        check_unread("a review of a dataset", own)
         return _review_dataset(Path(source), events, choice or Choice(), output, who)
-    _check_unread("clips", choice)
+    check_unread("a review of clips", part)
     benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events, say)
     beside = benchmark.root / "predictions.jsonl"
     if not given and benchmark.file is not None and beside.is_file():
