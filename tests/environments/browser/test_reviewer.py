@@ -27,6 +27,7 @@ from tempoloc_nb.inference.signals import signal_at
 from tempoloc_nb.reviewer.desk import Desk
 from tempoloc_nb.reviewer.pages import ReviewServer, reply, script, write_page
 from tempoloc_nb.reviewer.sources import open_review
+from tempoloc_nb.scoring.logs import Outcome
 
 NewPage = Callable[..., Page]
 # The number that is written in a picture's greys; -1 for greys that are far from any digit's.
@@ -1113,9 +1114,10 @@ def test_a_clip_without_events_is_listed_by_hand(folder: Path, new_page: NewPage
 
 
 def test_a_log_shows_its_outcomes_and_what_failed(folder: Path, new_page: NewPage) -> None:
+    outcomes: tuple[tuple[int, Outcome], ...] = ((5, "missed"), (10, "succeeded"), (25, "unknown"))
     events = tuple(
         FoundEvent("grasping", TIMES[k], "ok", 0.9, 0.1, outcome, number)
-        for number, (k, outcome) in enumerate(((5, "missed"), (10, "succeeded"), (25, "unknown")), 1)
+        for number, (k, outcome) in enumerate(outcomes, 1)
     )
     log = Found(folder / "a.mp4", events, "m", 6.1, 4.0, ("a log",))
     with ReviewServer(open_review(log, output=folder / "listed.jsonl", who="Ada")) as server:

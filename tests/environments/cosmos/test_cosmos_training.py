@@ -89,7 +89,7 @@ def train(
 
 def loss_at_start(model: Path, samples: Path, folder: Path) -> float:
     """The loss of a model on all samples, by our engine."""
-    changes = {"policy.model_name_or_path": str(model), "train.epoch": 1}
+    changes: dict[str, Any] = {"policy.model_name_or_path": str(model), "train.epoch": 1}
     return train(folder, samples, "transformers", **changes).losses[1]
 
 
@@ -97,8 +97,8 @@ def loss_at_start(model: Path, samples: Path, folder: Path) -> float:
 def interrupted(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Training, Training]:
     """A training by cosmos-rl that is interrupted, and the one that goes on from its checkpoint."""
     folder = tmp_path_factory.mktemp("cosmos-rl")
-    first = train(folder, samples, "cosmos-rl", KILLED)
-    return first, train(folder, samples, "cosmos-rl", **{"train.resume": True})
+    first, resume = train(folder, samples, "cosmos-rl", KILLED), dict[str, Any]({"train.resume": True})
+    return first, train(folder, samples, "cosmos-rl", **resume)
 
 
 def exported(output: Path, step: int) -> Path:
@@ -149,7 +149,7 @@ def test_what_it_exports_is_asked_and_scored(trained: Path, tmp_path: Path) -> N
 
 
 def test_adapters_are_trained_and_added_to_their_model(samples: Path, tmp_path: Path) -> None:
-    changes = {"train.epoch": 3, "train.optm_lr": 3e-3}
+    changes: dict[str, Any] = {"train.epoch": 3, "train.optm_lr": 3e-3}
     losses = train(tmp_path, samples, "cosmos-rl", presets=("lora",), **changes).losses
     assert losses[3] < 0.95 * losses[1]
     assert merge_adapters(exported(tmp_path / "output", 3), tmp_path / "merged") > 0

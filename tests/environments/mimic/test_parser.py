@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +13,12 @@ import pytest
 import torch
 from isaac_lab_parser import accepts, pool_of
 
-from tempoloc_nb.clips.manifest import Clip, write_manifest
+from tempoloc_nb.clips.manifest import Clip, read_manifest, write_manifest
 from tempoloc_nb.clips.tasks import Event, Subtask
 from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.formats.convert import export_dataset, task_text
 from tempoloc_nb.formats.hdf5_rules import Ranges, check_order, check_skills, signal_of
-from tempoloc_nb.lab.sim.demonstration import save_episode, simulate_episode
-from tempoloc_nb.lab.sim.episode import EpisodeFailed
-from tempoloc_nb.lab.sim.make import _write_states
+from tempoloc_nb.lab.sim.make import simulate_clips
 from tempoloc_nb.lab.sim.motion import rotation_vector
 from tempoloc_nb.lab.sim.scene import CONTROL_HZ, MAX_STEP
 from tempoloc_nb.lab.sim.tasks import find_families
@@ -100,16 +97,10 @@ def test_the_check_of_skills_is_isaac_labs_and_keeps_starts_at_0_or_later() -> N
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, tuple[Event, ...]]:
     """A demonstration of stacking two cubes, as `tempoloc simulate` writes it, and its events."""
-    folder, family = tmp_path_factory.mktemp("simulated"), find_families("sft", "stack-two")[0]
-    for seed in count(family.first_seed):
-        try:
-            episode = simulate_episode(family, seed)
-            break
-        except EpisodeFailed:
-            continue
-    save_episode(folder / "0.npz", episode)
-    _write_states(folder / "stack-two", family, {0: folder / "0.npz"})
-    return folder / "stack-two.hdf5", tuple(Event(n, episode.meta["instants"][i]) for n, i in episode.meta["labels"])
+    folder = tmp_path_factory.mktemp("simulated")
+    simulate_clips(find_families("sft", "stack-two")[0], 1, folder, render=False, workers=1)
+    (clip,) = read_manifest(folder / "manifest.jsonl")
+    return folder / "hdf5" / "stack-two.hdf5", tuple(Event(e.label, e.boundary) for e in clip.events)
 
 
 def test_an_export_loads_in_isaac_labs_parser(simulated: tuple[Path, tuple[Event, ...]], tmp_path: Path) -> None:

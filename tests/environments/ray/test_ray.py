@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -155,7 +155,9 @@ def test_clips_are_answered_as_by_vllm_and_bad_ones_named(folder: Any, tmp_path:
     del expected[longest.clip]
 
     cut_off = tmp_path / "cut-off.mp4"
-    cut_off.write_bytes(asked[0].video.read_bytes()[:3000])
+    whole = asked[0].video
+    assert isinstance(whole, Path)
+    cut_off.write_bytes(whole.read_bytes()[:3000])
     bad = {
         "broken": ("cut-off.mp4", replace(asked[0], clip="broken", video=cut_off)),
         "odd": ("vLLM refuses it", replace(asked[0], clip="odd", constraint=Constraint("regex", "([0-9]"))),
@@ -286,5 +288,6 @@ def test_a_driver_that_is_killed(logs: Path) -> None:
 def test_a_stream_that_is_left_early() -> None:
     stream = ray_backend(concurrency=2).stream(requests(4, trials=4), SHORT)
     next(stream)
+    assert isinstance(stream, Generator)
     stream.close()
     assert not multiprocessing.active_children()

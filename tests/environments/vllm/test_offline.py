@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -156,6 +156,7 @@ def test_json_has_no_white_space_to_babble(backend: VLLMBackend) -> None:
 def test_bad_clips_are_named_and_the_others_answered(qwen25: VLLMBackend, tmp_path: Path) -> None:
     good, broken, long, odd, last = [*requests(4), replace(requests(1)[0], clip="last")]
     cut_off = tmp_path / "cut-off.mp4"
+    assert isinstance(good.video, Path)
     cut_off.write_bytes(good.video.read_bytes()[:3000])
     endless = write_clip(tmp_path / "endless.mp4", 1200, (320, 320))
     asked = [
@@ -195,6 +196,7 @@ def test_clips_are_read_as_they_are_needed(qwen25: VLLMBackend) -> None:
         next(stream)
     room = qwen25.llm.llm_engine.vllm_config.scheduler_config.max_num_seqs
     assert taken <= room // 10 + 1 + 3 + 2  # in the engine, answered, being read
+    assert isinstance(stream, Generator)
     stream.close()
     assert not qwen25.llm.llm_engine.has_unfinished_requests()
 
@@ -204,6 +206,7 @@ def test_a_stream_left_early_leaves_nothing_behind(qwen25: VLLMBackend) -> None:
     whole = texts(qwen25, asked)
     stream = qwen25.stream(asked, SHORT)
     next(stream)
+    assert isinstance(stream, Generator)
     stream.close()
     check_nearly_all(texts(qwen25, asked), whole)
 
