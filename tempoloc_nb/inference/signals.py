@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ __all__ = ['Kind', 'KINDS', 'EventKind', 'Told', 'LEAST_HOLD', 'Signal', 'signal
            'no_earlier', 'objects_of', 'starts_of', 'pixel_motion', 'motion_minima', 'rests']
 
 # %% ../../nbs/45_inference/75_signals.ipynb #6a61d808
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Signal:
     """How far a gripper is open: `opening` (F,), in any unit, larger is more open, at `times` (F,) in s of the clip.
 
@@ -138,14 +139,21 @@ def _apart(pairs: Iterable[tuple[float, Transition]]) -> Iterator[Transition]:
         yield replace(t, hold=max(hold, 0.0))
 
 # %% ../../nbs/45_inference/75_signals.ipynb #900ba4e7
+# A benchmark's signals are asked again for each row of a table.
+_FOUND = WeakKeyDictionary[Signal, dict[tuple[float, float], tuple[Transition, ...]]]()
+
+
 def find_transitions(signal: Signal, speed: float = 0.5, least: float = 0.2) -> tuple[Transition, ...]:
     """The closings and openings of a gripper, or of those of several arms, in order; none of one that never moves.
 
     A run is faster than `speed` (ranges a second; slower is creeping) and covers at least the share `least` of the
     range, which goes from the signal's 2nd to its 98th percentile.
     """
-    each = (_of_gripper(arm, opening, signal.times, speed, least) for arm, opening in signal.grippers)
-    return tuple(sorted((t for transitions in each for t in transitions), key=lambda t: t.start))
+    found = _FOUND.setdefault(signal, {})
+    if (speed, least) not in found:
+        each = (_of_gripper(arm, opening, signal.times, speed, least) for arm, opening in signal.grippers)
+        found[speed, least] = tuple(sorted((t for transitions in each for t in transitions), key=lambda t: t.start))
+    return found[speed, least]
 
 # %% ../../nbs/45_inference/75_signals.ipynb #56d211a7
 def _of_gripper(arm: str, opening: Floats, times: Floats, speed: float, least: float) -> Iterator[Transition]:
