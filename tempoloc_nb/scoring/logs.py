@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -289,6 +290,7 @@ class _Reading:
         self.events.append(_named(time, name))
 
 # %% ../../nbs/40_scoring/09_logs.ipynb #d59fe4a7
+@lru_cache(maxsize=1024)  # all questions about a video have one log a trial
 def read_log(text: str, duration: float | None = None, start: float = 0.0) -> EventLog:
     """The log in a model's text about a video, or a part of it, from `start` to `start` + `duration` (s). Never raises.
 
