@@ -24,16 +24,18 @@ export OMP_WAIT_POLICY ?= PASSIVE
 unexport PYTHONDONTWRITEBYTECODE
 CHROMIUM ?= /usr/bin/chromium
 
-.PHONY: help study test test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs export fmt hooks check clean
+.PHONY: help study test test-notebooks test-lab test-transformers test-sim env-mimic test-mimic env-vllm test-vllm test-ray env-cosmos-rl test-cosmos-rl test-lerobot test-hostile test-browser lab docs export fmt hooks check clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make study     set up and regenerate every table and figure (quick profile; FULL=1 for the full one)"
-	@echo "make test      set up and run the checks and tests"
+	@echo "make test      set up, check the code, and test the package"
 	@echo "make check     ruff, mypy, the import rule, and notebooks and modules in step: the first part of make test"
 	@echo "make export    write the modules and the README from the notebooks, and clean the notebooks"
 	@echo "make fmt       let ruff mend what it can in notebooks, tests and scripts, and export"
 	@echo "make hooks     check before each commit, and let git merge and compare notebooks by cell"
+	@echo "make test-notebooks  run the cells of every page"
+	@echo "make test-lab  test what trains the small model and makes its data"
 	@echo "make test-transformers  the engine on the lowest, the pinned and the newest transformers"
 	@echo "make test-sim  set up robosuite and test the simulated benchmark (renders: needs libosmesa6 or EGL)"
 	@echo "make test-mimic set up Isaac Lab's generator on robosuite and test it (make env-mimic only sets up)"
@@ -135,8 +137,13 @@ check: $(VENV)/.ready
 	$(BIN)/python tests/sync.py
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments --ignore=tests/lab
+
+test-notebooks: $(VENV)/.ready
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS)  # not the studies (.notest): make study runs them
+
+test-lab: $(VENV)/.ready
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests/lab
 
 test-transformers: .transformers/lowest/.ready .transformers/newest/.ready
 	$(BIN)/python -m pytest tests/environments/transformers
