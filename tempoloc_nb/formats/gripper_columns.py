@@ -49,7 +49,8 @@ _WIDTH = {"width", "image", "img", "camera"}
 _OTHER = {
     "vel", "qvel", "velocity", "velocities", "speed", "acc", "effort", "torque", "force", "current", "load", "temp",
     "temperature", "tactile", "touch", "x", "y", "z", "roll", "pitch", "yaw", "rx", "ry", "rz", "qx", "qy", "qz", "qw",
-    "quat", "euler", "pose", "tip", "tips", "to", "dist", "distance", "image", "img", "camera", "depth",
+    "quat", "euler", "pose", "tip", "tips", "to", "dist", "distance", "image", "img", "camera", "depth", "delta",
+    "rate", "contact", "contacts", "pressure", "status", "moving", "detected", "error", "voltage", "limit",
 }  # fmt: skip
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #2148b38d
@@ -226,6 +227,16 @@ def _range_of(each: Iterable[Floats]) -> float:
     ranges = [(float(np.ptp(x)), float(np.abs(x).max())) for x in each if len(x)]
     return max((size for size, most in ranges if size > _RESTS * most), default=0.0)
 
+
+def _are_steps(each: Sequence[Floats]) -> bool:
+    """Whether numbers (T,) say by how much a gripper moves: they rest between their ends, and come back from both."""
+    values = np.concatenate(each)
+    low, rest, high = (float(f(values)) for f in (np.min, np.median, np.max))
+    near, sides = 0.05 * (high - low), [np.sign(x - rest) * (np.abs(x - rest) > 0.05 * (high - low)) for x in each]
+    if not 4 * near < rest - low < 16 * near or np.mean(np.concatenate(sides) == 0) < 0.5:
+        return False
+    return all(not s[0] and not s[-1] and (s[1:] * s[:-1] >= 0).all() for s in sides if len(s))
+
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000012
 Rows = Mapping[Column, Floats]
 """The values (T,) of a recording's columns."""
@@ -267,6 +278,9 @@ def choose_grippers(
         found.append((sizes[columns], Chosen(g.arm, columns, rests=rests)))
     chosen = tuple(replace(c, idle=_is_idle(size, c, found)) for size, c in found)
     moving = tuple(c for c in chosen if not c.idle)
+    if steps := [c for c in moving if _are_steps([opening_in(rows, c.columns) for rows in recordings])]:
+        what = f"{replace(steps[0], rests='')} rests between its ends and comes back there from both"
+        raise TempolocError(f"{where}: {what}: it says how the gripper moves, not how far it is open: name another")
     if not named and len(moving) > 1:
         told = ", ".join(f"{c.arm} ({c})" for c in moving)
         raise TempolocError(f"{where} has {len(moving)} grippers, {told}: name one with --gripper, or each in turn")
@@ -285,7 +299,7 @@ def _is_idle(size: float, own: Chosen, each: Iterable[tuple[float, Chosen]]) -> 
 
 # %% ../../nbs/55_formats/126_gripper_columns.ipynb #a1000014
 _OPEN_NAMES = re.compile("open|aperture|width|spread")
-_CLOSED_NAMES = re.compile("clos|shut|clamp|clench|squeez|grasped|curl|flexion")
+_CLOSED_NAMES = re.compile("clos|shut|clamp|clench|squeez|grasped|grasping|curl|flexion")
 _NOT = {"not", "un", "non", "inv", "inverse", "inverted"}  # turns what the name says
 
 

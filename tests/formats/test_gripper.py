@@ -314,6 +314,7 @@ def test_a_name_may_say_which_way_its_numbers_go(tmp_path: Path) -> None:
 
 CLOSING = (
     "gripper_closedness", "gripper_closed", "gripper_closing", "gripper_closure", "gripper_close_ratio",
+    "gripper_is_grasping",
     "gripperClosed", "gripper_is_shut", "gripper_not_open", "gripper_unopened",
 )  # fmt: skip
 
@@ -328,6 +329,32 @@ def test_a_column_of_closedness_is_larger_when_closed(tmp_path: Path, name: str)
         assert kinds(root, EPISODE, gripper=own.replace("__", ".")) == ["close", "open"]
     path = write_demo(tmp_path / "d.hdf5", np.zeros(120), **{name: FOLLOWS})
     assert kinds(path) == ["close", "open"]
+
+
+STEPPED = np.where((STEPS >= 40) & (STEPS < 46), -1.0, np.where((STEPS >= 80) & (STEPS < 86), 1.0, 0.0))
+
+
+@pytest.mark.parametrize("steps", [STEPPED, STEPPED + 1, 0.01 * STEPPED], ids=["-1 to 1", "0 to 2", "metres"])
+def test_steps_of_a_gripper_are_no_opening(tmp_path: Path, steps: Any) -> None:
+    """Each closing was followed by an opening that did not happen."""
+    rows = np.stack([STEPS / 120, np.ones(120)], 1)
+    root = write_dataset(
+        tmp_path / "a", ["waist", "gripper"], rows, action=(["delta_x", "gripper"], rows * steps[:, None])
+    )
+    for how in ({}, {"gripper": ("action[1]",)}, {"inverted": True}):
+        with pytest.raises(
+            TempolocError, match=r"action/gripper rests between its ends and comes back .*: name another"
+        ):
+            read_gripper(root, [EPISODE], **how)
+    held = np.interp(STEPS, [0, 40, 50, 80, 86, 119], [0.2, 0.2, 0.5, 0.5, 1, 1])  # on a thing, and no step
+    rows = np.stack([STEPS, held], 1)
+    assert kinds(write_dataset(tmp_path / "b", ["waist", "gripper"], rows), EPISODE) == ["open", "open"]
+
+
+@pytest.mark.parametrize("name", ["gripper_delta", "gripper_contact", "gripper_status", "is_gripper_moving"])
+def test_what_else_is_said_of_a_gripper_is_no_opening(tmp_path: Path, name: str) -> None:
+    with pytest.raises(TempolocError, match=rf"0 of the numbers .* are called gripper; they are: waist, {name}"):
+        read_gripper(write_dataset(tmp_path / "a", ["waist", name], np.stack([STEPS, FOLLOWS], 1)), [EPISODE])
 
 
 def test_a_name_and_a_command_that_disagree_are_asked_about(tmp_path: Path) -> None:
