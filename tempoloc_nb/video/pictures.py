@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -68,8 +69,8 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
                 names = [s.codec_context.name if s.codec_context else "unknown" for s in (stream, *more)]
                 both = " and ".join(f"0:{s.index} ({n})" for s, n in zip((stream, *more), names, strict=True))
                 raise TempolocError(f"{path} holds {len(names)} videos, {both}: keep one of them, with ffmpeg -map")
-            if container.format.name.startswith("mov") and _boxes(path).count(b"moov") > 1:
-                raise TempolocError(f"{path}: it has two headers, at which its times start again: {_JOINED}")
+            if container.format.name.startswith("mov") and (fault := _odd_boxes(path)):
+                raise TempolocError(f"{path}: {fault}")
             if stream.codec_context is None:
                 raise TempolocError(f"{path}: FFmpeg here has no decoder for its video; is it damaged?")
             stream.codec_context.thread_count, stream.codec_context.thread_type = threads, "AUTO"
@@ -84,20 +85,37 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
 _BESIDE = Disposition.attached_pic | Disposition.timed_thumbnails  # pictures beside the video
 
 
-def _boxes(path: Path) -> list[bytes]:
-    """The kinds of the boxes of which an MP4 file is made, up to where they are damaged."""
-    found, place, size = list[bytes](), 0, path.stat().st_size
+def _odd_boxes(path: Path) -> str:
+    """What libav does not say of the boxes of an MP4 file, up to where they are damaged; "" for nothing."""
+    headers, place, size = list[bytes](), 0, path.stat().st_size
     with path.open("rb") as file:
-        while place < size and len(found) < 100_000:
+        for _ in range(100_000):
             file.seek(place)
             head = file.read(16)
             length = int.from_bytes(head[:4])
             length = int.from_bytes(head[8:16]) if length == 1 else length or size - place
-            if length < 8:
+            if place >= size or length < 8:
                 break
-            found.append(head[4:8])
+            if head[4:8] == b"moov":
+                file.seek(place)
+                headers.append(file.read(length))
             place += length
-    return found
+    if len(headers) > 1:
+        return f"it has two headers, at which its times start again: {_JOINED}"
+    if any(map(_are_odd_edits, headers)):
+        return "its edits pause it, or change its speed, which libav does not follow: encode it anew as players show it"
+    return ""
+
+
+def _are_odd_edits(header: bytes) -> bool:
+    """Whether an MP4 file's header has edits of another speed than 1, or a pause after the first."""
+    for found in re.finditer(rb"edts....elst(.)...(....)", header, re.DOTALL):
+        width, at = 8 if found[1] == b"\1" else 4, found.end()
+        for k in range(min(int.from_bytes(found[2]), (len(header) - at) // (2 * width + 4))):
+            edit = header[at + k * (2 * width + 4) :][: 2 * width + 4]
+            if edit[-4:] != b"\0\1\0\0" or (k and edit[width:-4] == b"\xff" * width):
+                return True
+    return False
 
 
 def _turn_of(a: float, b: float, c: float, d: float) -> tuple[bool, int] | None:

@@ -271,6 +271,42 @@ def test_pixel_rules_keep_their_limits(width, height, frames):
     assert qwen3.width % 32 == qwen3.height % 32 == 0
 
 
+def with_edits(source: Path, path: Path, *edits: tuple[int, int, int]) -> Path:
+    """A copy of an MP4 file with other edits: (ticks, first tick of the medium, speed)."""
+    data = bytearray(source.read_bytes())
+    box = b"".join(
+        n.to_bytes(4, "big", signed=True) + at.to_bytes(4, "big", signed=True) + bytes([0, v, 0, 0])
+        for n, at, v in edits
+    )
+    at = data.index(b"edts") - 4
+    old = int.from_bytes(data[at : at + 4])
+    box = (16 + len(box)).to_bytes(4) + b"elst" + bytes(4) + len(edits).to_bytes(4) + box
+    data[at : at + old] = (8 + len(box)).to_bytes(4) + b"edts" + box
+    for name in (b"moov", b"trak"):
+        place = data.index(name) - 4
+        data[place : place + 4] = (int.from_bytes(data[place : place + 4]) + 8 + len(box) - old).to_bytes(4)
+    path.write_bytes(data)
+    return path
+
+
+def test_edits_that_players_follow_and_libav_does_not_are_refused(tmp_path):
+    """A part that is slowed down was read at its old times, and after a pause the video began again."""
+    video.encode(
+        one := tmp_path / "a.mp4",
+        [np.full((48, 64, 3), 9 * k, np.uint8) for k in range(20)],
+        fps=10,
+        options={"bf": "0"},
+    )
+    for name, edits in {
+        "slow": [(1000, 0, 1), (1000, 10240, 0)],
+        "pause": [(1000, 0, 1), (500, -1, 1), (1000, 0, 1)],
+    }.items():
+        with pytest.raises(TempolocError, match=rf"{name}\.mp4: its edits pause it, or change its speed"):
+            video.probe(with_edits(one, tmp_path / f"{name}.mp4", *edits))
+    late = with_edits(one, tmp_path / "late.mp4", (500, -1, 1), (1000, 0, 1))
+    assert video.probe(late).n_frames == 10
+
+
 def test_two_videos_in_one_file_are_refused(tmp_path):
     """Only the first of them was read, without a word."""
     one, both = tmp_path / "a.mp4", tmp_path / "both.mkv"
