@@ -168,6 +168,13 @@ def _clip_faults(clip: Clip) -> Iterator[str]:
         yield "its id or its video holds a NUL byte, which no file's name can"
     if odd := [e.label for e in clip.events if e.absent and e.boundary is not None]:
         yield f"the event {odd[0]!r} is absent and has a boundary: it cannot be both"
+    last = max((t for e in clip.events for t in (e.boundary, e.start, e.end) if t is not None), default=0.0)
+    if clip.duration and last * clip.label_scale > clip.duration + max(0.5, 0.1 * clip.duration):  # ends may be rounded
+        yield f"an event is at {last * clip.label_scale:g} s, the clip lasts {clip.duration:g} s: are these seconds?"
+    if odd := [e.label for e in clip.events if e.interval and e.interval.duration < 0]:
+        yield f"the event {odd[0]!r} ends before it starts"
+    if odd := [e.label for e in clip.events if e.boundary is None and (e.start, e.end) != (None, None)]:
+        yield f"the event {odd[0]!r} has a start or an end, and no boundary: say which of them it is"
     there = [e.boundary for e in clip.events if not e.absent]
     yield from boundary_faults(there, len(there), clip.in_order)
 

@@ -52,7 +52,7 @@ def _clock(seconds: float, decimals: int = 3) -> str:
     return f"{minutes}:{rest / unit:0{3 + decimals if decimals else 2}.{decimals}f}"
 
 # %% ../../nbs/55_formats/50_captions.ipynb #86ffe790
-_TIME = r"(?:(\d{1,2}):)?(\d{1,3}):(\d{2}(?:\.\d{1,9})?)"
+_TIME = r"(?:(\d{1,2}):(?=[0-5]?\d:))?(\d{1,3}):([0-5]\d(?:\.\d{1,9})?)"
 _RANGE = re.compile(rf"(?<![\d:.]){_TIME}\s*[-–—]\s*{_TIME}(?!\d|:\d)")
 
 # %% ../../nbs/55_formats/50_captions.ipynb #97271048

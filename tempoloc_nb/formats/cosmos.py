@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import filecmp
 import json
+import math
 import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -221,6 +222,7 @@ class _Caption(Lenient):
 @dataclass(frozen=True, slots=True)
 class _Window(Lenient):
     start_frame: Annotated[int, Field(ge=-(10**9), le=10**9)]
+    end_frame: int | None = None
     caption_json: Annotated[
         _Caption | None, BeforeValidator(lambda v: parse_object(v, "caption_json") if isinstance(v, str) else v)
     ] = None
@@ -272,6 +274,9 @@ def _events(line: _Line, side: BoundaryIs, where: str) -> Iterator[Event]:
             if (span := action.span) is None:
                 raise TempolocError(f"{place}: {action.time!r} is no time from M:SS to M:SS")
             span = Interval(span.start + offset, span.end + offset)
+            last = window.end_frame / (rate or 1) + 1 if window.end_frame else math.inf  # whole seconds are rounded up
+            if offset and span.end > last:
+                raise TempolocError(f"{place}: {action.time!r} is after it, for times count from its first frame")
             if (boundary := boundary_of(span, side)) == 0:
                 hint = "an action from 0:00 has no boundary where it starts; where actions end at theirs, say so: end"
                 raise TempolocError(f"{place}: {hint}")

@@ -465,11 +465,11 @@ def test_segments_are_read_where_no_actions_are(tmp_path: Path) -> None:
 
 
 def test_windows_are_put_on_the_videos_clock(tmp_path: Path) -> None:
-    late = window(LIFT, start_frame=100, end_frame=199)
-    (clip,) = read(tmp_path, line(window(GRASP), late, framerate=20.0))
+    late = window(LIFT, start_frame=100, end_frame=239)
+    (clip,) = read(tmp_path, line(window(GRASP), late, framerate=20.0, duration=20.0))
     assert clip.boundaries == (1.0, 8.0)
     late["caption_json"]["fps"] = 10
-    (clip,) = read(tmp_path, line(window(GRASP), late))
+    (clip,) = read(tmp_path, line(window(GRASP), late, duration=20.0))
     assert clip.boundaries == (1.0, 13.0)
 
 
@@ -543,6 +543,10 @@ def test_a_video_elsewhere_is_remembered(tmp_path: Path) -> None:
         (line(window(LIFT, GRASP), uuid="x"), "boundaries must increase"),
         (line(window(("soon", "it waits")), uuid="x"), "window 1: 'soon' is no time from M:SS to M:SS"),
         (line(window(("0:09-0:03", "it waits")), uuid="x"), "no time from M:SS to M:SS"),
+        (line(window(("0:01-0:75", "it waits")), uuid="x"), "no time from M:SS to M:SS"),
+        (line(window(("0:75:00-0:76:00", "it waits")), uuid="x", duration=9e3), "no time from M:SS to M:SS"),
+        (line(window(("0:01-1:30", "it waits")), uuid="x"), "the clip lasts"),
+        (line(window(LIFT, start_frame=90, end_frame=119), uuid="x", framerate=30), "is after it, for times"),
         (line(window(("0:01-0:03", " ")), uuid="x"), ": says nothing of what happens"),
         (line(window(caption_json={"actions": [3]}), uuid="x"), "caption_json.actions: 0 = 3 is not a table"),
         (line(window(caption_json={"actions": [{"time": "0:01-0:02"}]}), uuid="x"), "lacks 'description'"),
