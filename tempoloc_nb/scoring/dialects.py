@@ -15,7 +15,8 @@ from .phrases import beside_absence, corrects, denies, is_strange, match_label, 
 from .times import Span, read_span
 
 # %% auto #0
-__all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'read_lines']
+__all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'without_marks',
+           'read_lines']
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4c0c5783
 @dataclass(slots=True)
@@ -285,6 +286,18 @@ def _merged(above: Span | None, below: Span | None) -> Span | None:
     return None
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4d0b7279
+_STRUCK = re.compile(r"~~[^~\n]{1,400}~~|<(del|strike)>[^<>\n]{0,400}</\1>", re.IGNORECASE)
+_CELLS = re.compile(r"</t[dh]>\s{0,40}<t[dh]>", re.IGNORECASE)
+_ENDS = re.compile(r"</(?:tr|li|p|div|h[1-6]|caption)>", re.IGNORECASE)
+_HTML = re.compile(r"</?(?:table|thead|tbody|tr|t[dh]|[ou]l|li|p|div|h[1-6]|caption)>", re.IGNORECASE)
+
+
+def without_marks(block: str) -> str:
+    """The text without what is struck out, and with HTML's rows and list items as lines."""
+    block = _STRUCK.sub(" ", block) if "~~" in block or "</" in block else block
+    return _HTML.sub(" ", _ENDS.sub("\n", _CELLS.sub(" | ", block))) if "</" in block else block
+
+
 def read_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
     """The events written in free text, in the order written."""
     lines = _Lines([], set(), [])

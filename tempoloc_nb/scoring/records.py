@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from tempoloc_nb.scoring.dialects import (
-    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels,
+    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels, without_marks,
 )
 from tempoloc_nb.scoring.phrases import (
     beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, tells_more,
@@ -215,6 +215,14 @@ def _has_odd_keys(value: dict[Any, Any], labels: tuple[str, ...], holds: bool = 
     return False
 
 
+def _asks(value: dict[Any, Any]) -> bool:
+    """Whether an object calls a tool that is not one for the answer, but looks at the video, perhaps."""
+    return "arguments" in value and not re.search(
+        r"answer|report|submit|final|result|respon|record|annotat|output|event|boundar|locali|ground|predict|return",
+        str(value.get("name")), re.IGNORECASE,
+    )  # fmt: skip
+
+
 def _apart(name: str) -> str:
     """The words of a key: "timestamp_unit", "frameNumbers"."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_\W]+", " ", name[:40])
@@ -236,9 +244,30 @@ def _with_unit(value: Any, unit: Any = None) -> Any:
     return {"unit": unit} | parts if unit else parts
 
 
+def _with_rows(value: Any) -> Any:
+    """A JSON value whose lists side by side, one of them of labels and others of times, are the rows of a table."""
+    if isinstance(value, list):
+        return [_with_rows(v) for v in value]
+    if not isinstance(value, dict):
+        return value
+    columns = {k: v for k, v in value.items() if isinstance(v, list)}
+    plain = {k: plain_key(str(k)[:40]) for k in columns}
+    named = [k for k in columns if plain[k].removesuffix("s") in LABEL_KEYS and all(map(_is_text, columns[k]))]
+    timed = any(map(is_time_key, plain.values()))
+    if len(named) != 1 or not timed or len({len(v) for v in columns.values()}) > 1:
+        return {k: _with_rows(v) for k, v in value.items()}
+    keys = ["label" if k in named else k for k in columns]
+    rows = [dict(zip(keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {k: v for k, v in value.items() if k not in columns} | {"": rows}
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def json_value(text: str) -> Any:
-    """The value of a JSON text, with units as `_with_unit` gives them; raises `ValueError` or `RecursionError`."""
-    return _with_unit(json.loads(text, object_pairs_hook=_once))
+    """The value of a JSON text, with its rows and units; raises `ValueError` or `RecursionError`."""
+    return _with_unit(_with_rows(json.loads(text, object_pairs_hook=_once)))
 
 
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -272,7 +301,7 @@ def _from_value(name: str, value: Any, labels: tuple[str, ...], depth: int) -> I
     if deeper and found[0].span is None:
         within = _from_values(_children(value), labels, depth + 1)
         inside = [e for e in within if not absent or e.absent or e.span is not None]
-    if isinstance(value, dict) and _has_odd_keys(value, labels, holds=True):
+    if isinstance(value, dict) and (_has_odd_keys(value, labels, holds=True) or _asks(value)):
         for entry in inside:
             entry.strange = True
     yield from inside
@@ -334,10 +363,30 @@ def python_value(block: str) -> Any:
         return None
 
 # %% ../../nbs/40_scoring/05_records.ipynb #b8b463c7
+def _is_cut(error: Exception, block: str) -> bool:
+    """Whether JSON is cut off by the end of the text, as its decoder says."""
+    return isinstance(error, json.JSONDecodeError) and (
+        error.pos >= len(block.rstrip()) - 1 or error.msg.startswith("Unterminated")
+    )
+
+
+def _finished(text: str) -> str:
+    """JSON that is cut off, up to the last of its parts that is whole, and closed; "" if none is."""
+    ends, whole = list[str](), ""
+    for part in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
+        if part[0] in "[{":
+            ends.insert(0, "]" if part[0] == "[" else "}")
+        elif part[0] in "]}":
+            if not ends or ends.pop(0) != part[0]:
+                return ""
+            whole = text[: part.end()] + "".join(ends)
+    return whole
+
+
 def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
     """The JSON values in `block`, each with what stands before it on its line; and whether they are sound.
 
-    A value that is cut off by the end of the text still gives what it finished. Python's quotes are read as JSON's.
+    A value that is cut off by the end of the text gives what it finished. Python's quotes are read as JSON's.
     """
     if (value := python_value(block)) is not None:
         return [("", value)], True
@@ -348,7 +397,10 @@ def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:
         try:
             value, end = _DECODER.raw_decode(block, found.start())
         except json.JSONDecodeError as error:
-            sound = sound and (error.pos >= len(block) - 1 or error.msg.startswith("Unterminated"))
+            if _is_cut(error, block) and (finished := _finished(block[found.start() :])):
+                values.append(("", _DECODER.decode(finished)))
+                break
+            sound = sound and _is_cut(error, block)
             failures, place = failures + 1, found.start() + 1
         else:
             line = block[max(place, found.start() - 400) : found.start()].rpartition("\n")[2]
@@ -370,7 +422,7 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
     """
     try:
         values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
-        named = [_named(name, _with_unit(v)) for name, v in values if isinstance(v, dict | list)]
+        named = [_named(name, _with_unit(_with_rows(v))) for name, v in values if isinstance(v, dict | list)]
         found = list(_from_values(named, labels))
         for entry in found if any(_speaks_of_others(v, labels) for _, v in named) else ():
             entry.strange = True
@@ -497,11 +549,26 @@ def _around(block: str) -> tuple[list[str], list[str]]:
     while found := JSON_START.search(block, place):
         try:
             end = _DECODER.raw_decode(block, found.start())[1]
-        except (ValueError, RecursionError):  # it is cut off, or broken
-            place = max(last, found.start())
-            return above, [] if place > last else block[place:].splitlines()
+        except (ValueError, RecursionError) as error:  # it is cut off, or broken
+            rest = block[last:] if found.start() < last else ""
+            return above, (re.sub(r"[0-9]", "", rest) if _is_cut(error, block) else rest).splitlines()
         below, place = below + block[place : found.start()], end
     return above, (below + block[place:]).splitlines()
+
+
+def _as_lines(block: str, labels: tuple[str, ...]) -> str:
+    """An answer that is an object of events and bare numbers, and nothing else, as lines: `{"label": 1.8}`."""
+    body = block.strip().removeprefix("```json").strip("` \n")
+    alone = body.startswith("{") and body.endswith("}") and body.count("{") == 1 and "[" not in body
+    try:
+        value = _DECODER.decode(body) if alone else None
+    except (ValueError, RecursionError):
+        return block
+    if not isinstance(value, dict) or not value or any(type(v) is not float for v in value.values()):
+        return block
+    known = [match_label(key, labels, read_number(hide_labels(key, labels))[0])[0] for key in value]
+    certain = max(value.values()) > 1 and sorted(known, key=str) == sorted(range(len(labels)), key=str)  # else shares
+    return "\n".join(f"{key}: {v}" for key, v in value.items()) if certain else block
 
 
 def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
@@ -517,8 +584,8 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
 
     `in_order`: the prompt asked for the events in the order of `labels`.
     """
-    block, labels = plain_text(block), _plain_labels(labels)
-    sound = True
+    block, labels = without_marks(plain_text(block)), _plain_labels(labels)
+    sound, block = True, _as_lines(block, labels) if "{" in block else block
     if "{" in block or "[" in block:
         entries, sound = read_json(block, labels)
         entries = _assign(entries or read_json(block, labels, whole=True)[0], labels, in_order)

@@ -57,7 +57,7 @@ def plain_text(text: str) -> str:
     return text if text.isascii() else _OTHER.sub(_plain, text.translate(_PLAIN))
 
 # %% ../../nbs/40_scoring/02_times.ipynb #cccce4ac
-_SECONDS = r"s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|сек|секунд[аы]?|с"
+_SECONDS = r"s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|секунд[аы]?|сек|с"
 _UNITS = rf"ms|msecs?|milliseconds?|{_SECONDS}"
 _MINUTES = r"min(?:s|ut[a-z]{1,3})?|мин|分钟?|분"
 _TIME = re.compile(

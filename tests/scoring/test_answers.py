@@ -762,3 +762,63 @@ def test_an_object_beside_events_speaks_of_their_times(other: dict[str, object])
 def test_a_later_key_corrects_what_stands_above_it() -> None:
     text = json.dumps({"events": {RED[0]: [1.8, 4.3], RED[1]: [4.3, 5.0]}, "corrections": {RED[0]: [2.8, 4.3]}})
     assert [e.usable for e in parse_answer(text, RED, 10.0).events] == [False, True]
+
+
+BARE = json.dumps({RED[0]: 1.8, RED[1]: 4.3})
+BESIDE = {"labels": RED, "timestamps": [[1.8, 4.3], [4.3, 5.0]]}
+
+
+@pytest.mark.parametrize("text", [BARE, f"```json\n{BARE}\n```", '{"Event 1": 1.8, "Event 2": 4.3}'])
+def test_an_object_of_labels_and_bare_numbers_is_read_where_nothing_else_is_written(text: str) -> None:
+    assert [e.start for e in parse_answer(text, RED, 10.0).events if e.usable] == [1.8, 4.3]
+    for more in ("Scores:\n{}", "{}\nThese are confidences.", '{{"ratings": {}}}', '{{"end_times": {}}}'):
+        assert not any(e.usable for e in parse_answer(more.format(text), RED, 10.0).events)
+    for end in ('"unit": "ms"', '"total": 6.1', '"type": "score"'):
+        assert not any(e.usable for e in parse_answer(text.replace("}", f", {end}}}"), RED, None).events)
+    for a, b in ((0.18, 0.43), (18, 43)):  # shares, or frames
+        assert not any(e.usable for e in parse_answer(json.dumps({RED[0]: a, RED[1]: b}), RED, 100.0).events)
+
+
+def test_lists_of_labels_and_of_times_side_by_side_are_rows() -> None:
+    scored = {"sentences": RED, "starts": [1.8, 4.3], "scores": [0.9, 0.8], "video": "a"}
+    for value in (BESIDE, {"data": BESIDE}, scored):
+        for text in (json.dumps(value), repr(json.loads(json.dumps(value)))):
+            assert [e.start for e in parse_answer(text, RED, 10.0).events if e.usable] == [1.8, 4.3]
+    ms = {"unit": "ms", **BESIDE, "timestamps": [[1800, 4300], [4300, 5000]]}
+    assert [e.start for e in parse_answer(json.dumps(ms), RED, 10.0).events if e.usable] == [1.8, 4.3]
+    for key, held in (("timestamps", [1.8]), ("scores", [1.8, 4.3]), ("ends", [1.8, 4.3]), ("frames", [1.8, 4.3])):
+        text = json.dumps({"labels": RED, key: held})
+        assert not any(e.usable for e in parse_answer(text, RED, 10.0).events)
+
+
+def test_json_that_is_cut_off_keeps_what_stands_above_it() -> None:
+    events = [{"label": RED[0], "start": 1.8, "end": 4.3}, {"label": RED[1], "start": 4.3, "end": 5.0}]
+    for value, right in ((events, True), ({"events": events}, True), ({"frames": events}, False)):
+        text = json.dumps(value)
+        for cut in range(text.index("}") + 1, text.rindex("5.0") + 4):
+            first, second = parse_answer(text[:cut], RED, 10.0).events
+            assert (first.usable, second.usable) == (right, False)
+    text = json.dumps({"unit_of_all": "frames", "events": events})
+    assert not any(e.usable for e in parse_answer(text[:-12], RED, 10.0).events)
+
+
+@pytest.mark.parametrize("tool", ["seek_video", "crop", "get_frames"])
+def test_a_call_that_asks_for_frames_is_no_answer(tool: str) -> None:
+    events = [{"label": label, "start": 1.8} for label in RED]
+    for name, usable in ((tool, False), ("report_events", True)):
+        text = json.dumps({"name": name, "arguments": {"events": events}})
+        assert {e.usable for e in parse_answer(f"<tool_call>{text}</tool_call>", RED, 10.0).events} == {usable}
+
+
+def test_what_is_struck_out_is_not_said_and_html_is_read_as_lines() -> None:
+    last = f"{RED[1]}: 4.3 s"
+    for struck in (f"~~{RED[0]}: 1.2 s~~\n{RED[0]}: 1.8 s", f"{RED[0]}: <del>1.2 s</del> 1.8 s"):
+        first, _ = parse_answer(f"{struck}\n{last}", RED, 10.0).events
+        assert (first.start, first.status) == (1.8, "ok")
+    rows = "".join(f"<tr><td>{label}</td><td>{t}</td></tr>" for label, t in zip(RED, (1.8, 4.3), strict=True))
+    for head, usable in (("Time", True), ("Frame", False), ("Duration", False)):
+        text = f"<table><tr><th>Event</th><th>{head}</th></tr>{rows}</table>"
+        assert {e.usable for e in parse_answer(text, RED, 10.0).events} == {usable}
+    listed = f"<ul><li>{RED[0]}: 1.8 секунды</li><li>{last}</li></ul>"
+    assert [e.start for e in parse_answer(listed, RED, 10.0).events if e.usable] == [1.8, 4.3]
+    assert not any(e.usable for e in parse_answer(f"<p>In frames:</p>{listed}", RED, 10.0).events)
