@@ -246,7 +246,7 @@ def _is_switch(command: Floats) -> bool:
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #a98616fe
 def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
-    """Which way a gripper's numbers go in all demonstrations; 0 where nothing says it, or they do not agree."""
+    """Which way a gripper's numbers go in all demonstrations; 0 where nothing says it; or `TempolocError`."""
     turns = set[int]()
     for demo in demos:
         opening = opening_in(_read_columns(demo, chosen.columns), chosen.columns)
@@ -254,8 +254,10 @@ def _turn(demos: Iterable[Any], chosen: Chosen) -> int:
             turns.add(_command_turn(demo, opening))
         else:
             turns.add(_joint_turn(demo, opening, _own_command(demo, chosen.arm, _demo_columns(demo))))
-    turns.discard(0)
-    return turns.pop() if len(turns) == 1 else 0
+    if {1, -1} <= turns:
+        what = f"{chosen} is larger when open in some demonstrations, and when closed in others"
+        raise TempolocError(f"{what}, as their commands say: read them apart, or put them into two files")
+    return sum(turns)
 
 # %% ../../nbs/55_formats/127_gripper.ipynb #2c4cec09
 def _contradicts(demos: Sequence[Any], chosen: Chosen) -> bool:
@@ -300,7 +302,7 @@ def _demo_openings(demos: Sequence[Any], how: Reading) -> tuple[tuple[str, ...],
     columns = dict.fromkeys(c for g in grippers for c in g.columns)
 
     def turn_of(one: Chosen) -> tuple[int, str]:
-        by_command = _turn(demos, one) or (0 if one.idle else _turn(_neighbours(demos[0]), one))
+        by_command = 0 if one.idle else _turn(demos, one) or _turn(_neighbours(demos[0]), one)
         by_name = name_turn(one.columns)
         if by_command * by_name < 0:
             if not how.gripper:

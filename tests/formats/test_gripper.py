@@ -357,6 +357,18 @@ def test_what_else_is_said_of_a_gripper_is_no_opening(tmp_path: Path, name: str)
         read_gripper(write_dataset(tmp_path / "a", ["waist", name], np.stack([STEPS, FOLLOWS], 1)), [EPISODE])
 
 
+def test_demonstrations_whose_grippers_go_opposite_ways_are_not_read_as_one(tmp_path: Path) -> None:
+    """Both were read as the second."""
+    path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, gripper=1 - FOLLOWS)
+    with h5py.File(path, "a") as file:
+        file["data/demo_1/actions"] = file["data/demo_0/actions"][:]
+        file["data/demo_1/obs/gripper"] = FOLLOWS
+    clips = [Clip(f"cup/demo_{k}", "cup", CLIP.events) for k in (0, 1)]
+    with pytest.raises(TempolocError, match=r"obs/gripper is larger when open in some .*: read them apart"):
+        read_gripper(path, clips)
+    assert [kinds(path, clip) for clip in clips] == 2 * [["close", "open"]]
+
+
 def test_a_name_and_a_command_that_disagree_are_asked_about(tmp_path: Path) -> None:
     path = write_demo(tmp_path / "d.hdf5", 2 * CLOSED - 1, gripper_closedness=1 - FOLLOWS)
     with pytest.raises(TempolocError, match=r"obs/gripper_closedness says .* closed, and its command the contrary"):
