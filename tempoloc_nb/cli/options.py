@@ -105,7 +105,8 @@ def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = 
     else:
         checked = get_origin(one) is Literal and hasattr(option_.owner, "__pydantic_config__")  # it names the choices
         one = str if checked or (get_args(one) and get_origin(one) is not Literal) else one
-        hint, default = (list[one] if many else one) | None, None if default == () else default  # type: ignore[valid-type]
+        hint = (list[one] if many else one) | None  # type: ignore[valid-type]
+        default = None if default == () else default
     limits = {n: getattr(b, n) for b in option_.bounds for n in ("ge", "gt", "le") if hasattr(b, n)}
     check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if one in (int, float) else None
     panel = panels.get(name, panels.get(option_.owner.__name__, MODEL))
