@@ -75,7 +75,7 @@ export class App {
     this.frame = el("div", { class: "app", tabindex: -1 },
       el("header", {}, listButton, el("div", { class: "titles" }, this.title, this.by), el("span", { class: "space" }),
         this.undoButton, this.redoButton, this.who, this.saveButton, this.nextButton,
-        button("?", "Keys", () => this.help.showModal(), { class: "keys" }), this.menu.root),
+        button("?", "Keys", () => this.showKeys(), { class: "keys" }), this.menu.root),
       this.banner, this.queue.root, this.work, this.help, this.versions.root);
     this.host.append(this.frame);
     // A page has one reviewer, a notebook much else.
@@ -131,6 +131,12 @@ export class App {
   /** Whether what is on the page may be changed: not while a save is under way, or another clip is. */
   get busy() {
     return !this.draft || this.saving || this.coming != null;
+  }
+
+  /** The keys from their first, though the button that closes them stands at the end. */
+  showKeys() {
+    this.help.showModal();
+    this.help.scrollTop = 0;
   }
 
   /** Whether a dialog is open: keys are its own. */

@@ -23,7 +23,7 @@ export class Events {
   load(details, draft) {
     this.details = details;
     this.draft = draft;
-    this.shown = null;
+    this.shown = this.selected = null;
     const { failed = [], gaps = [] } = details.model ?? {};
     this.log.textContent = [
       failed.length && `The log has attempts that failed: ${failed.map(failure).join("; ")}.`,
@@ -103,6 +103,7 @@ export class Events {
 
   /** The numbers as they are now. */
   draw(selected) {
+    const other = selected !== this.selected;
     this.selected = selected;
     this._rows();
     const faults = this.draft.faults();
@@ -134,6 +135,14 @@ export class Events {
       if (row.reason.value !== e.why) row.reason.value = e.why;
     });
     this._errors();
+    if (other && this.rows[selected]) this._show(this.rows[selected].root);
+  }
+
+  /** Scroll as far as is needed to see a row, where the list scrolls by itself; not away from the mouse that chose it. */
+  _show(row) {
+    const box = this.root.parentElement;
+    const [{ top, bottom }, seen] = [row.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (!row.matches(":hover")) box.scrollTop += Math.min(0, top - 8 - seen.top) + Math.max(0, bottom + 8 - seen.bottom);
   }
 
   _errors() {

@@ -58,6 +58,6 @@ function plain(app, { key, shiftKey }, at) {
     s: () => app.confirm(), g: () => app.snap(app.selected), x: () => app.toggle(app.selected), k: () => app.skip(), l: () => app.loop(),
     " ": () => player.toggle(), v: () => player.look(), n: () => player.play(), b: () => player.stop(), "[": () => player.faster(-1), "]": () => player.faster(1),
     Home: () => player.step(-Infinity), End: () => player.step(Infinity),
-    Enter: () => app.accept(), ArrowUp: beside(-1), ArrowDown: beside(1), "?": () => app.help.showModal(),
+    Enter: () => app.accept(), ArrowUp: beside(-1), ArrowDown: beside(1), "?": () => app.showKeys(),
   }[key.length === 1 ? key.toLowerCase() : key];
 }

@@ -187,7 +187,8 @@ export class Timeline {
     for (let k = Math.ceil(this.view[0] / step - 1e-9); k * step <= this.view[1] + 1e-9; k += 1) {
       const x = this.x(k * step);
       const text = step < 0.1 ? (k * step).toFixed(2) : step < 1 ? (k * step).toFixed(1) : String(k * step);
-      made.push(el("line", { class: "tick", x1: x, x2: x, y1: 0, y2: y + 2 }), el("text", { class: "tick", x, y: y + 15 }, text));
+      const at = Math.min(x, LEFT + this.width + 12 - 4 * text.length); // of its middle: the last stays whole
+      made.push(el("line", { class: "tick", x1: x, x2: x, y1: 0, y2: y + 2 }), el("text", { class: "tick", x: at, y: y + 15 }, text));
     }
     return [...made, ...this._frames(y)];
   }

@@ -1129,6 +1129,28 @@ def test_a_log_shows_its_outcomes_and_what_failed(folder: Path, new_page: NewPag
         expect(page.locator(".failed")).to_have_count(1)
 
 
+@pytest.mark.parametrize("width", [1440, 390])
+def test_of_many_events_the_chosen_one_is_in_sight(folder: Path, new_page: NewPage, width: int) -> None:
+    events = tuple(FoundEvent(f"event {k}", TIMES[2 * k], "ok", 0.9 - k / 100, 0.1) for k in range(1, 25))
+    log = Found(folder / "a.mp4", events, "m", 6.1, 4.0, ("a log",))
+    with ReviewServer(open_review(log, output=folder / "listed.jsonl", who="Ada")) as server:
+        page = new_page(width, 700)
+        page.goto(server.url)
+        chosen = page.locator(".event.selected")
+        expect(chosen.locator(".what")).to_have_text("event 24")  # the least sure
+        if width > 1000:  # on a phone the page would scroll away from the video
+            expect(chosen).to_be_in_viewport(ratio=1)
+            typed(page, "1")
+            expect(chosen.locator(".what")).to_have_text("event 1")
+            expect(chosen).to_be_in_viewport(ratio=1)
+        ends = page.locator(".axis").evaluate(
+            "s => [s, ...s.querySelectorAll('text.tick')].map(e => e.getBoundingClientRect().right)"
+        )
+        assert max(ends[1:]) <= ends[0]
+        typed(page, "?")
+        expect(page.get_by_role("heading", name="Keys")).to_be_in_viewport(ratio=1)
+
+
 def test_another_list_of_events_is_a_conflict_that_shows_both(
     server: ReviewServer, folder: Path, new_page: NewPage
 ) -> None:
