@@ -170,6 +170,15 @@ def test_a_slider_shows_what_its_table_has(site: Path, new_page: NewPage) -> Non
     assert len(told) == len(rows) == 22
 
 
+def test_paper_has_whole_tables_and_no_folded_code(site: Path, new_page: NewPage) -> None:
+    page = new_page(width=640)  # what A4 leaves between the margins
+    page.goto((site / "studies" / "05_fine_tuned.html").as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")  # Material does, before it prints
+    page.emulate_media(media="print")
+    expect(page.locator("details.code").first).to_be_hidden()
+    assert page.evaluate(WIDE) == []
+
+
 def test_without_scripts_the_slider_is_a_table(site: Path, new_page: NewPage) -> None:
     page = new_page(java_script_enabled=False)
     page.goto((site / "article.html").as_uri())
