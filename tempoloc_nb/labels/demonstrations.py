@@ -5,6 +5,7 @@
 # %% ../../nbs/70_labels/10_demonstrations.ipynb #f79d0899
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,7 +210,8 @@ def clip_label_groups(
     """The labelled clips of each task with the names of their events; clips whose length nobody knows are left out.
 
     `signals` is what `read_gripper` reads, by default the benchmark's `signals.npz`, where there is one. `rate` is the
-    control steps a second in which boundaries are counted, `RATE` by default. Events are named as the task does.
+    control steps a second in which boundaries are counted, `RATE` by default. Events are named as the task does, where
+    clips differ by its word for what differs: "grasping the first cube".
     """
     beside = benchmark.root / "signals.npz"
     source = signals or (beside if beside.exists() else None)
@@ -218,7 +220,8 @@ def clip_label_groups(
         groups: dict[tuple[str, ...], list[DemoLabels]] = {}
         for clip in benchmark.clips:
             if clip.task == key and clip.labelled and (seconds := clip_duration(clip, task)):
-                names = task.events if len(task.events) == len(clip.events) else clip.labels
+                named = len(task.events) == len(clip.events)
+                names = [re.sub("[{}]", "", name) for name in task.events] if named else clip.labels
                 demo = _clip_labels(clip, names, seconds, rate or RATE, openings.get(clip.clip))
                 groups.setdefault(tuple(names), []).append(demo)
         for names, demos in groups.items():

@@ -171,6 +171,12 @@ def test_true_boundaries_of_the_simulated_benchmark_raise_one_warning_in_400() -
     assert [(demo_of(f), f.check) for f in report.findings] == [("stack-three-ur5e/075", "delay")]
 
 
+def test_an_event_that_differs_between_clips_is_told_by_the_name_that_is_shown() -> None:
+    (group,) = check_labels("detours", GeneratorConfig(told={"grasping the first cube": None})).groups
+    assert group.plan.names == ("grasping the first cube", "releasing the first cube", "grasping the second cube")
+    assert group.plan.kinds == (None, "open", "close")
+
+
 def test_failed_grasps_and_regrasps_are_found_in_each_clip_that_has_them() -> None:
     detours = found_in(data_dir() / "benchmarks" / "detours" / "manifest.jsonl.xz")
     assert {f.check for f in detours.findings} == {"attempt"}
