@@ -39,7 +39,7 @@ IMPORT = re.compile(r"(?:from|import|%matplotlib) ")
 # How a package's face names what it loads on first use.
 PLUMBING = ("if TYPE_CHECKING:", "__getattr__, __dir__, __all__ =")
 DEFINED = re.compile(r"^(?:def|class) ([A-Za-z]\w*)", re.MULTILINE)
-HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+ALT = re.compile(r"^#\| fig-alt: (.+)$", re.MULTILINE)  # as Quarto has it
 LINK = re.compile(r'(?:(?<=\]\()|(?<= src="))(?!https?:|#|mailto:|data:)([^)#\s"]+)')
 # A notebook names a place as Jupyter does, by its heading with dashes for blanks: `#All-prompts-at-once`.
 PLACE = re.compile(r"(?<=\]\()((?!https?:|mailto:|data:)[^)#\s\"]*)#([^)\s\"]+)")
@@ -121,21 +121,20 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
     title = "Code" if story else "Imports"
     pictures: dict[str, bytes] = {}
     linked: set[str] = set()
-    heading = ""
     for cell in cells:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             parts += [folded(held, title), with_page_links(BUTTONS.sub(buttons, source), notebook, linked)]
-            heading = (HEADING.findall(source) or [heading])[-1]
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
             lines = [line for line in source.splitlines() if not line.startswith("#|")]
+            alt = "".join(ALT.findall(source))
             held += [*lines, ""]
             if not story and (cell["outputs"] or opening_imports(held) < len("\n".join(held).rstrip().splitlines())):
                 parts += code_of(held)
                 held.clear()
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
-                shown = mark(output, notebook, heading, pictures, linked) if text is None else text
+                shown = mark(output, notebook, alt, pictures, linked) if text is None else text
                 parts += [folded(held, title), shown]
     return "\n\n".join(p for p in [*parts, folded(held, title)] if p), pictures, linked
 
@@ -230,7 +229,7 @@ def printed(text: str) -> str:
     return fence(text.splitlines(), "{ .text .output }" if columns else "{ .text .output .prose }")
 
 
-def mark(output: dict[str, Any], notebook: str, heading: str, pictures: dict[str, bytes], linked: set[str]) -> str:
+def mark(output: dict[str, Any], notebook: str, alt: str, pictures: dict[str, bytes], linked: set[str]) -> str:
     """A mark in the page where HTML or a picture comes back once its Markdown has become HTML."""
     key, data = f"shown-{len(outputs)}", output["data"]
     if "text/html" in data:
@@ -241,7 +240,7 @@ def mark(output: dict[str, Any], notebook: str, heading: str, pictures: dict[str
         name = f"{notebook.removesuffix('.ipynb')}-{len(pictures) + 1}.{PICTURES[kind]}"
         picture = "".join(data[kind])
         pictures[name] = picture.encode() if kind == "image/svg+xml" else base64.b64decode(picture)
-        alt = alt_text(output["metadata"], kind) or heading
+        alt = alt or alt_text(output["metadata"], kind)
         outputs[key] = f'<img src="{posixpath.basename(name)}" alt="{html.escape(alt)}" loading="lazy">'
     return f'<div class="shown" id="{key}"></div>'
 
