@@ -17,7 +17,7 @@ import typer
 
 from ..core.errors import TempolocError, json_text, shown
 from ..core.files import all_or_nothing, check_output, is_stream, writing
-from ..core.options import Option, options_of
+from ..core.options import Option, bounds_text, options_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,8 +44,7 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
 
     It raises `TempolocError`, which names the option, for any other number: NaN and infinity, too.
     """
-    bounds = [f"{least:g} or more" if least is not None else "", f"above {above:g}" if above is not None else ""]
-    wanted = " and ".join([b for b in bounds if b] + ([f"at most {most:g}"] if most is not None else []))
+    wanted = bounds_text(least, above, most)
     bottom = least if least is not None else -_LARGEST if above is None else above + _SMALLEST
     top = _LARGEST if most is None else most
 
@@ -54,7 +53,7 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
             if one is not None and not bottom <= one <= top:  # NaN is not between any two
                 name, got = max(param.opts, key=len), str(one)
                 got = got if len(got) <= 20 else f"{got[:17]}..."
-                raise TempolocError(f"{name} must be {wanted or 'a finite number'}, got {got}")
+                raise TempolocError(f"{name} must be {wanted}, got {got}")
         return value
 
     return check
@@ -107,7 +106,7 @@ def parameter(option_: Option, default: Any, panels: Mapping[str, str | None] = 
         one = str if checked or (get_args(one) and get_origin(one) is not Literal) else one
         hint = (list[one] if many else one) | None  # type: ignore[valid-type]
         default = None if default == () else default
-    limits = {n: getattr(b, n) for b in option_.bounds for n in ("ge", "gt", "le") if hasattr(b, n)}
+    limits = option_.limits
     check = number(limits.get("ge"), above=limits.get("gt"), most=limits.get("le")) if one in (int, float) else None
     panel = panels.get(name, panels.get(option_.owner.__name__, MODEL))
     annotation = Annotated[hint, option(panel, option_.text, flag, check=check)]

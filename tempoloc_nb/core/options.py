@@ -6,8 +6,12 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
+from numbers import Integral, Real
+from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from typing_extensions import Doc
@@ -18,7 +22,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Kind = TypeVar("_Kind")
 
 # %% auto #0
-__all__ = ['Option', 'options_of', 'picked', 'built', 'taking', 'check_names', 'check_unread', 'flag_of']
+__all__ = ['Option', 'options_of', 'picked', 'built', 'bounds_text', 'check_numbers', 'taking', 'check_names', 'check_unread',
+           'flag_of']
 
 # %% ../../nbs/10_core/12_options.ipynb #0b510005
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,11 @@ class Option:
     text: str
     bounds: tuple[Any, ...]
     owner: type
+
+    @property
+    def limits(self) -> dict[str, float]:
+        """The bounds of a number, as `bounds_text` takes them."""
+        return {n: getattr(b, n) for b in self.bounds for n in ("ge", "gt", "le") if hasattr(b, n)}
 
 
 def options_of(*kinds: type) -> Iterator[Option]:
@@ -59,8 +69,43 @@ def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
     for option in options_of(kind):
         if get_origin(option.type) is tuple and option.name in values:
             one = values[option.name]
-            values[option.name] = (one,) if isinstance(one, str | int) else tuple(one)
+            values[option.name] = (one,) if isinstance(one, str | Real) else tuple(one)
     return kind(**values, **more)
+
+# %% ../../nbs/10_core/12_options.ipynb #c1f0a7d3
+def bounds_text(ge: float | None = None, gt: float | None = None, le: float | None = None) -> str:
+    """What a number within these bounds must be, in words."""
+    least = [f"{ge:g} or more"] if ge is not None else []
+    above = [f"above {gt:g}"] if gt is not None else []
+    return " and ".join([*least, *above, *([f"at most {le:g}"] if le is not None else [])]) or "a finite number"
+
+
+@cache
+def _numbers(kind: type) -> tuple[tuple[Option, tuple[type, ...]], ...]:
+    """The options of a dataclass itself that are numbers, with their types."""
+    own = ((o, get_args(o.type) or (o.type,)) for o in options_of(kind) if o.owner is kind)
+    return tuple((o, kinds) for o, kinds in own if int in kinds or float in kinds)
+
+
+def check_numbers(values: Any) -> None:
+    """Raise `TempolocError`, which names it, for a number among a dataclass's options that is none, or out of bounds.
+
+    NumPy's numbers become Python's own, which JSON can hold.
+    """
+    kind: Any = type(values)
+    for option, kinds in _numbers(kind):
+        name, value, whole = option.name, getattr(values, option.name), float not in kinds
+        if value is None and NoneType in kinds:
+            continue
+        fits: bool = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+        if not fits:
+            raise TempolocError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
+        number: Any = value if type(value) in (int, float) else int(value) if whole else float(value)
+        limits = option.limits
+        low = number >= limits.get("ge", -math.inf) and number > limits.get("gt", -math.inf)
+        if not (low and number <= limits.get("le", math.inf) and math.isfinite(number)):
+            raise TempolocError(f"{name} must be {bounds_text(**limits)}, got {number}")
+        object.__setattr__(values, name, number)
 
 # %% ../../nbs/10_core/12_options.ipynb #61c29361
 def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Function]:

@@ -18,6 +18,7 @@ from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
 from ..core.errors import TempolocError, unknown
+from ..core.options import built, check_numbers
 from ..core.settings import settings
 from .protocol import Backend
 from ..models.locate import check_hub, find_model, locate_model
@@ -62,6 +63,9 @@ class EngineConfig:
     retries: Annotated[int | None, Ge(0), Doc("Further tries of a request that failed (openai).")] = None
     device: Annotated[str | None, Doc("cpu, cuda or cuda:1; a GPU where there is one (hf).")] = None
     dtype: Annotated[str | None, Doc("Type of the weights, such as bfloat16 (hf, vllm).")] = None
+
+    def __post_init__(self) -> None:
+        check_numbers(self)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -124,6 +128,7 @@ def make_engine(name: str, model: Any, **options: Any) -> Backend:
     if not isinstance(model, str | Path):
         baseline: Backend = resolve_name("tempoloc_nb.inference.baselines:make_baseline")(name, model, **options)
         return baseline
+    options |= built(EngineConfig, options).options  # numbers within their bounds, and one server as several
     copies, shared = options.get("data_parallel", 1), options.get("tensor_parallel", 1)
     check_backend(name, copies, shared)
     _check_options(name, options)

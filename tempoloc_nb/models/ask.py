@@ -5,7 +5,6 @@
 # %% ../../nbs/30_models/08_ask.ipynb #a5c00004
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from ..clips.tasks import BoundaryIs
 from ..core.checks import STRICT, check
 from ..core.errors import TempolocError, unknown
 from ..core.files import read_object, read_text, read_toml, write_json
+from ..core.options import check_numbers
 from ..core.settings import data_dir
 from ..video.stamp import Stamps
 from ..video.view import View
@@ -160,12 +160,7 @@ class Sampling:
     seed: Annotated[int, Ge(0), Doc("Seed of all trials.")] = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.repetition_penalty <= 0:
-            raise TempolocError(
-                f"sampling needs temperature ≥ 0, 0 < top_p ≤ 1 and repetition_penalty > 0, got {self}"
-            )
-        if self.max_new_tokens < 1:
-            raise TempolocError(f"max_new_tokens must be 1 or more, got {self.max_new_tokens}")
+        check_numbers(self)
 
 # %% ../../nbs/30_models/08_ask.ipynb #a5c00005
 TRAINED = "tempoloc.json"  # beside a trained model's weights
@@ -193,12 +188,7 @@ class AskConfig:
     crops: Annotated[bool, Doc("From the second trial on, each sees another crop of the frames.")] = False
 
     def __post_init__(self) -> None:
-        for name in ("fps", "total_pixels"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise TempolocError(f"{name} must be above 0, got {value}")
-        if self.trials < 1:
-            raise TempolocError(f"trials must be 1 or more, got {self.trials}")
+        check_numbers(self)
         if self.structured not in (None, "regex", "json"):
             raise unknown("structured output", self.structured, ("regex", "json"))
 

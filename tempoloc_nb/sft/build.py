@@ -31,6 +31,7 @@ from ..core.errors import TempolocError, counted
 from ..core.files import check_folder, first_line, put_folder, sole_writer, write_json, writing
 from ..core.machine import cores, file_hash
 from ..core.optional import import_optional
+from ..core.options import check_numbers
 from ..core.checks import read_plain_pickle
 from ..core.settings import settings
 from ..models.ask import Prompt, load_prompt
@@ -337,14 +338,11 @@ class BuildOptions:
     drop: Annotated[bool, Doc("Leave out clips that cannot be used; summary.json lists them.")] = False
 
     def __post_init__(self) -> None:
+        check_numbers(self)
         if not 0 < self.fps < 1000:
             raise TempolocError(f"fps must be a positive rate at which a model samples, got {self.fps}")
         if self.stamping not in ("write", "done", "later"):
             raise TempolocError(f"unknown stamping {self.stamping!r}: choose write, done or later")
-        if self.digits is not None and not 0 <= self.digits <= 6:
-            raise TempolocError(f"digits must be 0 to 6, got {self.digits}")
-        if self.max_bytes is not None and self.max_bytes < 1:
-            raise TempolocError(f"max_bytes must be 1 or more, got {self.max_bytes}")
         if self.link and self.writes_stamps:
             raise TempolocError("videos that are stamped here cannot be links: leave out --link, or stamp later")
 
