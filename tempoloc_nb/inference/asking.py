@@ -126,7 +126,7 @@ _ANEW = "remove it, begin anew with --force, or give another -o"
 
 
 def search_clips(
-    search: Search, clips: Clips, engine: Backend | EngineConfig, *, keep: Path | None = None, anew: bool = False,
+    search: Search, clips: Clips, engine: Backend | EngineConfig, *, keep: Path | str | None = None, anew: bool = False,
     progress: bool = False, say: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Found]:
     """What a search finds in each of the clips, each as soon as it is there.
@@ -137,6 +137,7 @@ def search_clips(
     model is loaded.
     """
     record = {"settings": {**search.settings(), "model": search.model, **search.ask.record()}}
+    keep = None if keep is None else Path(keep)
     if keep is not None and not anew:
         check_record(keep, record, _ANEW)
     if isinstance(engine, EngineConfig):

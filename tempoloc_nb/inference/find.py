@@ -261,7 +261,7 @@ def join_answers(
 # %% ../../nbs/45_inference/05_find.ipynb #22a251a0
 def find_boundaries(
     clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, *, window: float | None = None,
-    keep: Path | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
+    keep: Path | str | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
     """What is found in clips that ask for the same events, each as soon as it is there.
 

@@ -273,13 +273,15 @@ def _common_events(manifest: str) -> tuple[str, ...]:
     raise TempolocError(f"{Path(manifest).name}: its clips have other events each, {' but '.join(each)}: {way}")
 
 
-def event_labels(events: Sequence[str] | Task | str) -> tuple[str, ...]:
+def event_labels(events: Sequence[str] | Task | str | Path) -> tuple[str, ...]:
     """The labels to ask for: one by one, of a task, its name or file, or those that all clips of a manifest have.
 
     Raises `TempolocError` for none, an empty one, and a task that leaves open what is grasped.
     """
-    if isinstance(events, str):
-        events = _common_events(events) if events.endswith(".jsonl") else load_task(events)
+    if isinstance(events, str | Path):
+        events = _common_events(str(events)) if str(events).endswith(".jsonl") else load_task(events)
+    if events is None or isinstance(events, set | frozenset):
+        raise TempolocError(f"events are asked for in order: give them in a list, not {events!r}")
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):
         raise TempolocError(f"events must be one or more texts, such as 'grasping the red cube', not {list(labels)!r}")

@@ -63,8 +63,9 @@ def _allowed(text: str, words: Sequence[str], what: str) -> str:
 # %% ../../nbs/45_inference/08_names.ipynb #81f43890
 def _listed(given: str | Sequence[str], what: str) -> tuple[str, ...]:
     """Words that are given one by one, or with commas; raises `TempolocError` for one that no label can hold."""
-    parts = [part.strip() for text in ([given] if isinstance(given, str) else given) for part in text.split(",")]
-    if odd := [part for part in parts if _odd(part)]:
+    texts = [given] if isinstance(given, str) else list(given)
+    parts = [part.strip() for text in texts if isinstance(text, str) for part in text.split(",")]
+    if odd := [part for part in parts if _odd(part)] + [text for text in texts if not isinstance(text, str)]:
         raise TempolocError(f"{what} must be short texts, such as 'grasp' or 'red cube', not {odd[0]!r}")
     return tuple(dict.fromkeys(parts))
 
@@ -350,7 +351,7 @@ def _named(search: _Naming, each: Iterator[Found]) -> Iterator[Found]:
 # %% ../../nbs/45_inference/08_names.ipynb #7e7c6e96
 def name_cuts(
     clips: Clips, cuts: Iterator[Found], ask: AskConfig, engine: Backend | EngineConfig, options: NameOptions, *,
-    keep: Path | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
+    keep: Path | str | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
     """The `cuts` of clips, in the order of these, with names by a model for the spans that end there.
 

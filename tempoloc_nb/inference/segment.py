@@ -264,7 +264,7 @@ class _Logged(_Questions):
 # %% ../../nbs/45_inference/06_segment.ipynb #9a991195
 def find_events(
     clips: Clips, ask: AskConfig, engine: Backend | EngineConfig, options: LogOptions | None = None, *,
-    keep: Path | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
+    keep: Path | str | None = None, anew: bool = False, progress: bool = False, say: Say = silent,
 ) -> Iterator[Found]:
     """All events of clips, whatever these ask for, each clip as soon as it is there.
 

@@ -25,6 +25,7 @@ from ..clips.manifest import Clips
 from ..core.errors import TempolocError, json_text, shown
 from ..core.files import check_folder, folder_or_nothing, parse_object, writing
 from ..core.optional import import_optional
+from ..core.options import check_names
 from ..inference.found import Found
 from .desk import TYPES, Desk, file_error, strip_of
 from .session import Review
@@ -337,6 +338,7 @@ def review(
     `events` name what is to be marked. Raises `TempolocError` for what cannot be read, and without anywidget.
     """
     make = _widget_class()
+    check_names(open_review, options)
     return make(Desk(open_review(clips, predictions, **options)))
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #0aa17b72

@@ -195,10 +195,11 @@ def test_an_engine_that_fails_is_told() -> None:
 def test_a_task_names_the_events(tmp_path: Path) -> None:
     engine = Says([""])
     (tmp_path / "mug.toml").write_text('key = "mug"\nevents = ["grasping the mug", "releasing the mug"]\n')
-    for task in (str(tmp_path / "mug.toml"), load_task(tmp_path / "mug.toml"), "square"):
+    tasks: list[Any] = [tmp_path / "mug.toml", str(tmp_path / "mug.toml"), load_task(tmp_path / "mug.toml"), "square"]
+    for task in tasks:
         localize(VIDEO, task, engine=engine)
-    assert [r.labels[0] for r in engine.asked[:2]] == ["grasping the mug"] * 2
-    assert engine.asked[2].labels == load_task("square").events
+    assert [r.labels[0] for r in engine.asked[:3]] == ["grasping the mug"] * 3
+    assert engine.asked[3].labels == load_task("square").events
 
 
 @pytest.mark.parametrize(
@@ -210,6 +211,8 @@ def test_a_task_names_the_events(tmp_path: Path) -> None:
         ([], EVENTS, {}, "no videos: give at least one"),
         (VIDEO, [], {}, "events must be one or more texts"),
         (VIDEO, [" "], {}, "events must be one or more texts"),
+        (VIDEO, {"a", "b"}, {}, "events are asked for in order: give them in a list"),
+        (VIDEO, None, {}, "events are asked for in order: give them in a list"),
         (VIDEO, "stak-three", {}, "stak-three"),
         (VIDEO, "stack-three", {}, r"leaves a place open"),
         (VIDEO, EVENTS, {"trials": 0}, "trials must be 1 or more"),

@@ -98,6 +98,15 @@ def test_more_trials_ask_for_those_alone(videos: Path, tmp_path: Path) -> None:
     assert again.asked == []
 
 
+def test_the_store_may_be_a_text(videos: Path, tmp_path: Path) -> None:
+    keep: Any = str(tmp_path / "kept.jsonl")
+    find(videos, Counting(), keep)
+    again = Counting()
+    find(videos, again, keep)
+    assert Path(keep).is_file()
+    assert not again.asked
+
+
 def test_another_question_is_said_and_touches_nothing(videos: Path, tmp_path: Path) -> None:
     keep, engine = tmp_path / "k.jsonl", Counting()
     find(videos, Counting(), keep)

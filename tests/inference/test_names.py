@@ -264,6 +264,7 @@ def test_slips_are_errors_before_a_model_is_asked(video: Path, tmp_path: Path) -
         ({"prompt": str(mine), "verbs": "grasp"}, r"prompt mine has no \{words\}"),
         ({"structured": "regex"}, "--structured json"),
         ({"verbs": ["grasp", ""]}, "verbs must be short texts"),
+        ({"verbs": [1]}, "verbs must be short texts"),
         ({"objects": "a{b}"}, "objects must be short texts"),
         ({"window": 0.0}, "window must be above 0 s"),
         ({"moments": True}, "do not read --moments"),

@@ -144,6 +144,8 @@ def test_a_widget_gets_the_same_and_its_videos(server: ReviewServer, videos: Pat
 
 
 def test_a_notebook_gets_a_widget(videos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TempolocError, match="unknown option 'event': did you mean events"):
+        tl.review(videos, event=["grasp"])
     widget = tl.review(videos, events=["grasp", "lift"], output=videos.parent / "w.jsonl")
     sent = []
     monkeypatch.setattr(widget, "send", lambda answer, buffers: sent.append((answer["id"], len(buffers))))

@@ -21,6 +21,7 @@ from ...core.errors import TempolocError, unknown
 from ...core.files import all_or_nothing, write_text, writing
 from ...core.files import sole_writer
 from ...core.optional import import_optional
+from ...core.options import check_names
 from ...core.settings import data_dir
 from .demonstration import SavedEpisode, load_episode, save_episode, simulate_episode, workshop
 from .episode import EpisodeFailed
@@ -128,6 +129,7 @@ def simulate(
     `options` are those of `simulate_clips`, which says what is written and raised. The study's own seeds start at
     1,000,000.
     """
+    check_names(simulate_clips, options)
     return simulate_clips(ClipFamily(task, task, "own", robot, first_seed=seed), n, out, **options)
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #0f7a3f98

@@ -6,17 +6,20 @@ import csv
 import lzma
 from collections import Counter
 from itertools import pairwise
+from pathlib import Path
 
 import av
 import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest
+from tempoloc_nb.core.errors import TempolocError
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.formats.gripper import read_gripper
 from tempoloc_nb.inference.baselines import gripper_answers
 from tempoloc_nb.inference.signals import find_transitions, signal_at
 from tempoloc_nb.lab.sim.benchmark import SIGNAL_HZ, label_errors, read_clip_signals, shipped_videos
+from tempoloc_nb.lab.sim.make import simulate
 from tempoloc_nb.lab.sim.tasks import families, find_families
 from tempoloc_nb.study.tables import _signal_answers
 
@@ -228,3 +231,8 @@ def test_the_listed_clips_are_those_of_the_splits() -> None:
     assert all(int(row["seed"]) in known[row["split"], row["family"], row["robot"]] for row in rows)
     shown = {(c.task, c.seed) for c in read_manifest(benchmark.root / "train.jsonl.xz")}
     assert all(seed in known["sft", task, "Panda"] for task, seed in shown)
+
+
+def test_an_option_that_is_none_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(TempolocError, match="unknown option 'rendr': did you mean render"):
+        simulate("lift", 1, tmp_path, rendr=False)
