@@ -99,7 +99,7 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if keep is not None and keep.exists():
+        if keep is not None and keep.is_file() and keep.stat().st_size:
             force = " with --force" if output is not None and output.exists() else ""
             tell(f"{keep} has the answers so far: the same command{force} asks only for the others")
         raise

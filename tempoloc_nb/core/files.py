@@ -385,6 +385,8 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if isinstance(error, shutil.Error) and isinstance(error.args[0], list):  # of copytree: (from, to, why), …
+            raise TempolocError(f"cannot write {path}: {error.args[0][0][2]}") from None
         at = error.filename2 or error.filename
         where = "" if at is None or str(at) == str(path) else f" ({at})"
         raise TempolocError(f"cannot write {path}: {error.strerror or error}{where}") from None

@@ -5,6 +5,7 @@
 # %% ../../nbs/60_sft/20_build.ipynb #3edf2738
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -486,6 +487,8 @@ def _place(draft: _Draft, folder: Path, options: BuildOptions, stop: threading.E
         try:
             stamp_video(draft.path, target, overlay, stop=stop, force=not is_stamped_so(target, overlay))
         except TempolocError as error:
+            if getattr(error.__cause__, "errno", None) in (errno.ENOSPC, errno.EDQUOT):
+                raise  # a full disk is no clip's fault, and --drop would leave out all that come after it
             return _Dropped(draft.clip.clip, "video cannot be stamped", _message(error, draft.path))
         return replace(draft, sample=replace(draft.sample, video_sha256=file_hash(target)))
     target.unlink(missing_ok=True)

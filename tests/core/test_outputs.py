@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.files import all_or_nothing, check_folder, check_output, folder_or_nothing, write_text
+from tempoloc_nb.core.files import all_or_nothing, check_folder, check_output, folder_or_nothing, write_text, writing
 
 
 def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:
@@ -103,6 +104,14 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file") as caught:
         write_text(tmp_path / "none" / "a.csv", "text")
     assert caught.value.filename == str(tmp_path / "none" / "a.csv")
+
+
+def test_a_folder_that_cannot_be_copied_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "from" / "inner").mkdir(parents=True)
+    (tmp_path / "from" / "gone").symlink_to(tmp_path / "nothing")
+    with pytest.raises(TempolocError) as told, writing(tmp_path / "to"):
+        shutil.copytree(tmp_path / "from", tmp_path / "to")
+    assert str(told.value).startswith(f"cannot write {tmp_path / 'to'}: [Errno 2] No such file or directory")
 
 
 def test_an_output_is_neither_there_nor_read(tmp_path: Path) -> None:

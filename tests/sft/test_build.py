@@ -372,6 +372,16 @@ def test_a_full_disk_leaves_nothing(clips: Path, monkeypatch: pytest.MonkeyPatch
     assert not list(clips.parent.glob("out*"))
 
 
+def test_a_full_disk_is_no_clips_fault(clips: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise TempolocError("a.mp4: cannot be encoded") from OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(dataset_build, "stamp_video", full)
+    for drop in (False, True):
+        with pytest.raises(TempolocError, match=r"^a\.mp4: cannot be encoded"):
+            build(clips, BuildOptions(split="train=1", drop=drop))
+
+
 def test_nothing_is_overwritten(clips: Path) -> None:
     (clips.parent / "out").mkdir()
     with sole_writer(clips.parent / "out"), pytest.raises(TempolocError, match="out is being written by process"):
