@@ -26,9 +26,10 @@ from ..core.machine import file_hash, files_below, gpu_count, versions
 from ..core.optional import import_optional
 from ..core.settings import settings
 from ..models.locate import folder_revision, locate_model
-from .experiments import zero_shot_model
+from .experiments import load_experiments, zero_shot_model
 from tempoloc_nb.study.notebooks import (
-    check_given, chosen_notebooks, default_values, log_files, notebook_cells, notebook_parameters, study_notebooks,
+    EXPERIMENTS, check_given, chosen_notebooks, default_values, log_files, notebook_cells, notebook_parameters,
+    study_notebooks,
 )
 from .report import UNFINISHED, Report
 
@@ -253,6 +254,21 @@ class Planned:
     hash: str = ""
     seconds: float = 0.0
 
+# %% ../../nbs/85_study/90_runner.ipynb #c1f0a7e0
+def _check_asked(given: Mapping[str, Any], notebooks: Sequence[Path]) -> None:
+    """Raise `TempolocError` for a given model that none of the studies asks, as they ask the zero-shot model alone."""
+    for notebook in notebooks if "model" in given else ():
+        values = {**default_values(notebook), **given}
+        model, base, names = str(values["model"]), str(values.get("base", "")), values.get(EXPERIMENTS, ())
+        declared = load_experiments() if base and names else {}
+        if not declared or any(declared[n].model != declared["base"].model for n in names if n in declared):
+            return
+        if zero_shot_model(model, base) == model:
+            return
+    if "model" in given:
+        name = notebooks[0].stem
+        raise TempolocError(f"{name} asks {base}, the zero-shot model, and not {model}: use -p base {model}")
+
 # %% ../../nbs/85_study/90_runner.ipynb #ea0129bb
 def planned_runs(
     profile: str, overrides: Mapping[str, Any] | None = None, only: Sequence[str] = ()
@@ -261,6 +277,7 @@ def planned_runs(
     given, studies = overrides or {}, []
     notebooks = chosen_notebooks(given, only)
     check_given(given, notebooks)
+    _check_asked(given, notebooks)
     for notebook in notebooks:
         wanted = _wanted(notebook, profile, given)
         if why := _why_left_out(notebook, profile, given):

@@ -163,3 +163,14 @@ def test_every_study_lists_what_its_cells_name() -> None:
         assert any("Models(report" in text and "experiments)" in text for text in cells) == bool(
             _listed_experiments(notebook)
         )
+
+
+def test_a_model_that_no_chosen_study_asks_is_refused(write_study: Callable[..., Path], whole_project: Path) -> None:
+    write_study("01_zero", asking("base"), 'models.run("base")')
+    with pytest.raises(TempolocError, match=r"01_zero asks tempoloc-tiny-base.* not tempoloc-tiny: use -p base temp"):
+        plan_studies("quick", {"model": "tempoloc-tiny"})
+    shutil.copytree(qwen25(), whole_project / "data" / "models" / "mine")
+    (asked,) = plan_studies("quick", {"model": "mine"})[0].asked  # which is its zero-shot model, too
+    assert asked.experiment.model == "mine"
+    write_study("02_both", asking("base", "sft"), 'models.run("sft")')
+    assert len(plan_studies("quick", {"model": "tempoloc-tiny"})) == 2
