@@ -280,6 +280,9 @@ def train(
     if plan.begin not in plan.options.restarts:
         steps = ", ".join(map(str, plan.options.restarts))
         raise TempolocError(f"{plan.name} cannot begin at step {plan.begin}: its curve begins at {steps}")
+    last = plan.options.steps
+    if late := [step for step in keep if not plan.begin < step <= last]:
+        raise TempolocError(f"{plan.name} has no step {late[0]} to keep: its steps here are {plan.begin + 1} to {last}")
     if (out / "model").exists() and not (out / "checkpoint.pt").exists():
         raise TempolocError(f"{out} has a model that was not trained there: give another -o")
     parts, device = _parts_of(store), torch_device(device)

@@ -138,6 +138,11 @@ def test_a_run_begins_only_where_its_curve_does(folder: Path, tmp_path: Path) ->
         run_training(config, tmp_path, tmp_path / "out")
 
 
+def test_a_step_that_does_not_come_is_not_kept(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(TempolocError, match=r"mine has no step 99 to keep: its steps here are 1 to \d+$"):
+        run_training(TrainingPlan("mine", str(folder), OPTIONS), tmp_path, tmp_path / "out", keep=(1, 99))
+
+
 def test_a_checkpoint_of_other_options_is_refused(folder: Path, tmp_path: Path) -> None:
     model, processor = load(folder)
     Trainer(model, processor, made_up_store(), tmp_path, OPTIONS).save()
