@@ -1,6 +1,6 @@
 """Each line of the quickstart and the guides, pasted in its order into a fresh folder.
 
-What needs a GPU or another machine is left out, and its page says so. `make test-notebooks` runs the cells of the pages; here
+What needs a GPU or another machine is left out, and its page says so. `make test-notebooks` runs the pages; here
 each line has a process of its own, which takes minutes.
 """
 
