@@ -372,15 +372,15 @@ def _is_cut(error: Exception, block: str) -> bool:
 
 def _finished(text: str) -> str:
     """JSON that is cut off, up to the last of its parts that is whole, and closed; "" if none is."""
-    ends, whole = list[str](), ""
-    for part in re.finditer(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', text):
+    ends, last, depth = list[str](), 0, 0
+    for part in re.finditer(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[\]{}]', text, re.DOTALL):  # a string, or the end's
         if part[0] in "[{":
-            ends.insert(0, "]" if part[0] == "[" else "}")
+            ends.append("]" if part[0] == "[" else "}")
         elif part[0] in "]}":
-            if not ends or ends.pop(0) != part[0]:
+            if not ends or ends.pop() != part[0]:
                 return ""
-            whole = text[: part.end()] + "".join(ends)
-    return whole
+            last, depth = part.end(), len(ends)
+    return text[:last] + "".join(reversed(ends[:depth]))
 
 
 def _json_values(block: str) -> tuple[list[tuple[str, Any]], bool]:

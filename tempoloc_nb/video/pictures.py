@@ -85,6 +85,9 @@ def open_video(path: Path | str, threads: int = 1) -> Iterator[tuple[InputContai
 _BESIDE = Disposition.attached_pic | Disposition.timed_thumbnails  # pictures beside the video
 
 
+_LONGEST = 1 << 26  # bytes of a header that are read
+
+
 def _odd_boxes(path: Path) -> str:
     """What libav does not say of the boxes of an MP4 file, up to where they are damaged; "" for nothing."""
     headers, place, size = list[bytes](), 0, path.stat().st_size
@@ -98,7 +101,7 @@ def _odd_boxes(path: Path) -> str:
                 break
             if head[4:8] == b"moov":
                 file.seek(place)
-                headers.append(file.read(length))
+                headers.append(file.read(min(length, _LONGEST)))
             place += length
     if len(headers) > 1:
         return f"it has two headers, at which its times start again: {_JOINED}"

@@ -314,6 +314,8 @@ def test_the_form_asked_for_is_read_as_in_general(monkeypatch: pytest.MonkeyPatc
         " " * _MAX_CHARS,
         "[" * _MAX_CHARS,
         '{"' * (_MAX_CHARS // 2),
+        '[{"a": 1}, {"a": "' + '\\"' * (_MAX_CHARS // 2),
+        "[" * (_MAX_CHARS // 2) + "]" * (_MAX_CHARS // 2 - 1),
         "<" * _MAX_CHARS,
         "1;" * (_MAX_CHARS // 2),
         "Event 1: " * (_MAX_CHARS // 9),
