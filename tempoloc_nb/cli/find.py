@@ -104,12 +104,6 @@ def _kept(keep: Path | None, output: Path | None) -> Iterator[None]:
             tell(f"{keep} has the answers so far: the same command{force} asks only for the others")
         raise
 
-# %% ../../nbs/90_cli/25_find.ipynb #d9679f88
-def _check_fuse(given: Mapping[str, Any], fuse: bool) -> None:
-    """Raise `TempolocError` for options about a gripper that nobody reads."""
-    if (given.get("gripper") or given.get("inverted")) and not fuse:
-        raise TempolocError("--gripper and --inverted say how --fuse reads it: give --fuse, too")
-
 # %% ../../nbs/90_cli/25_find.ipynb #9afaa024
 def _push(given: dict[str, Any], *, write: bool, force: bool) -> Push:
     """The options about the Hub, taken out of those `given`; raises `TempolocError` where they cannot be followed."""
@@ -228,7 +222,7 @@ def find(
     """
     from tempoloc_nb.clips.tasks import load_task
     from tempoloc_nb.formats.found import check_found, plan_write
-    from tempoloc_nb.formats.recordings import inquire
+    from tempoloc_nb.formats.recordings import check_fused, inquire
     from tempoloc_nb.inference.found import event_labels
     from tempoloc_nb.inference.signals import starts_of
 
@@ -237,7 +231,7 @@ def find(
     back = built(_Written, given)
     if back.signal and not back.write:
         raise TempolocError("--signal names what --write writes: give --write, too")
-    _check_fuse(given, fuse)
+    check_fused(given, fuse)
     _check_quotes(videos, event)
     asked_task = load_task(task) if task and not task.endswith(".jsonl") else None
     labels = event_labels(asked_task or task or event or ())
@@ -287,13 +281,15 @@ def segment(
     Exit status 1 if a video could not be read or asked about, or is not whole and cannot be written.
     """
     from tempoloc_nb.formats.found import check_found, plan_log_write
-    from tempoloc_nb.formats.recordings import check_not_named, cut_recordings, inquire, name_recordings
+    from tempoloc_nb.formats.recordings import (
+        check_fused, check_not_named, cut_recordings, inquire, name_recordings,
+    )  # fmt: skip
 
     notes, asked, push = list[str](), by is None or "model" in given, _push(given, write=write, force=force)
     ask: Callable[..., Iterable[Found]]
     _check_quotes(videos, [word for name in ("events", "verbs", "objects") for word in given.get(name, ())])
     if by is None:
-        _check_fuse(given, fuse)
+        check_fused(given, fuse)
         check_not_named(given)
     videos = fetched(videos, built(Choice, given), notes.append if asked else tell, whole=write)
     if by is None:

@@ -20,7 +20,7 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import Event, Task
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, unknown
-from ..core.options import built, check_names, flag_of, options_of, picked, taking
+from ..core.options import built, check_names, check_unread, flag_of, options_of, picked, taking
 from ..engines.make import EngineConfig
 from ..engines.protocol import Backend
 from .gripper import Rate, Reading, fuse_each, recording_signals
@@ -38,8 +38,8 @@ from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
 __all__ = ['HDF5', 'NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings',
-           'check_plain_folder', 'clips_of', 'Inquiry', 'inquire', 'localize', 'cut_recordings', 'name_recordings',
-           'check_not_named', 'segment']
+           'check_plain_folder', 'clips_of', 'Inquiry', 'check_fused', 'inquire', 'localize', 'cut_recordings',
+           'name_recordings', 'check_not_named', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -295,6 +295,12 @@ class Inquiry:
 _LOG_REACH = 2.0  # s: a log has many events, and a transition farther away is another one's
 
 
+def check_fused(options: Mapping[str, Any], fuse: bool) -> None:
+    """Raise `TempolocError` for options about a gripper that nobody reads."""
+    if (options.get("gripper") or options.get("inverted")) and not fuse:
+        raise TempolocError("gripper and inverted say how the gripper is read: fuse, too")
+
+
 def inquire(
     videos: Sequence[Footage | str], engine: str | Backend | EngineConfig, preset: str | None,
     options: Mapping[str, Any], *, fuse: bool = False, say: Say = silent, **usual: Any,
@@ -303,9 +309,12 @@ def inquire(
 
     Raises `TempolocError` for what is wrong with any of it, before a model is loaded.
     """
+    check_fused(options, fuse)
     asked = built(EngineConfig, options, backend=engine) if isinstance(engine, str) else engine
     if isinstance(asked, EngineConfig):
         asked.check()
+    else:
+        check_unread("an engine that is made", picked(EngineConfig, options))
     usually = "tempoloc-tiny" if isinstance(asked, EngineConfig) else asked.model
     ask = ask_config(options.get("model") or usually, preset, **_changes(usual, options))
     recordings = find_recordings(videos, built(Choice, options), say)

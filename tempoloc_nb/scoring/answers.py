@@ -347,7 +347,7 @@ def parse_answer(
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth
     (10.6 s in a nut-pouring clip of at most 313 frames at 30 fps).
     """
-    asked = tuple(labels)
+    asked = (labels,) if isinstance(labels, str) else tuple(labels)
     if form == "log":
         return answer_from_log(read_log(text, duration), asked)
     body, tagged = _body(text := text[-_MAX_CHARS:])

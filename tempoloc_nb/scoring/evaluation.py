@@ -252,8 +252,13 @@ def evaluate(
     """
     if mode not in ("strict", "recipe"):
         raise TempolocError(f"unknown mode {mode!r}: choose strict or recipe")
-    if resamples < 1:
-        raise TempolocError(f"resamples = {resamples}: at least 1 is needed")
+    if not isinstance(benchmark, Clips):
+        raise TempolocError(f"a benchmark is its clips, as load_benchmark gives them, not {benchmark!r}")
+    study = settings()
+    random = study.study.seed if seed is None else seed
+    for name, number, least in (("resamples", resamples, 1), ("workers", workers, 1), ("seed", random, 0)):
+        if number < least:
+            raise TempolocError(f"{name} = {number}: at least {least} is needed")
     asked = benchmark.clips if task is None else benchmark.of_task(task)
     clips = tuple(c for c in asked if c.labelled and any(e.boundary is not None for e in c.events))
     if not clips:
@@ -262,8 +267,6 @@ def evaluate(
             " --predictions writes the answers into a table: correct it, and dataset import csv makes a manifest of it"
         )
     sources = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    study = settings()
-    random = study.study.seed if seed is None else seed
     plan = _Plan(benchmark, clips, mode, scoring or study.scoring, resamples, random)
     trials = read_trials(sources, index_clips(benchmark, clips), mode, boundary_is, workers)
     with ThreadPoolExecutor(workers) as pool:  # numpy lets threads work side by side
@@ -345,6 +348,8 @@ def compare(
     """
     if event is not None and score != "mre_pct":
         raise TempolocError(f"single events are compared by mre_pct, not by {score}")
+    if (event or 0) < 0 or not 0 < confidence < 1:
+        raise TempolocError(f"event = {event}, confidence = {confidence}: events count from 0, and 95 % are 0.95")
     pairs = _pairs(a, b, score, event)
     if not pairs:
         raise TempolocError(f"{a.model} and {b.model} share no demonstration with the score {score!r}")

@@ -25,7 +25,7 @@ from annotated_types import Ge, Gt, Len, Lt
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Task
 from ..core.checks import OTHERS, check_json
-from ..core.errors import TempolocError
+from ..core.errors import TempolocError, unknown
 from ..core.files import COMPRESSED, each_once, open_packed, read_text
 from ..models.ask import Form
 from .answers import STATUSES, Status, parse_answer, parse_recipe, status_of
@@ -506,6 +506,8 @@ def read_trials(
     unknown clip, a boundary convention that differs from the task's, a repeated trial. In a script of
     your own, ask for more than one worker only under `if __name__ == "__main__":`, because the processes import it.
     """
+    if told not in (None, "start", "end"):
+        raise unknown("boundary", told, ("start", "end"))
     whole = [f for s in sources for f in (store_files(Path(s)) if isinstance(s, str | Path) else (s,))]
     pieces = list(_pieces(whole, mode, told))
     parts: list[Trials] = []

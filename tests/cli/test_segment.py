@@ -185,7 +185,7 @@ def test_only_where_asking_again_may_help_a_line_says_so(
         (("--model", "tempoloc-tiny-base"), "tempoloc-tiny-base was not trained to write logs of events"),
         (("--write",), "demo.mp4 is a video, which holds no boundaries"),
         (("--fuse",), "demo.mp4 is a video, which has no gripper"),
-        (("--inverted",), "--gripper and --inverted say how --fuse reads it"),
+        (("--inverted",), "gripper and inverted say how the gripper is read: fuse, too"),
         (("--window", "0"), "--window must be above 0"),
         (("--event", " "), "events must be one or more texts"),
         (("--prompt", "recipe"), "prompt recipe asks for listed events"),

@@ -21,6 +21,7 @@ from tempoloc_nb.formats.hdf5_frames import DemoFrames
 from tempoloc_nb.formats.lerobot import read_episodes, read_info
 from tempoloc_nb.formats.lerobot_rows import read_subtasks
 from tempoloc_nb.formats.recordings import Choice, find_recordings, localize, pick_camera
+from tempoloc_nb.inference.baselines import BaselineBackend
 from tempoloc_nb.inference.found import Found, FoundEvent
 from tempoloc_nb.video.files import FrameSource, Image, decode, probe, read
 from tests.helpers.demo_files import image_file
@@ -281,3 +282,7 @@ def test_the_options_are_in_the_signature_and_a_slip_is_answered_with_the_near_n
             localize(tmp_path / "none.mp4", ["x"], **{slip: 1})
     with pytest.raises(TempolocError, match="concurrency is an option of openai and ray, not of hf"):
         localize(tmp_path / "none.mp4", ["x"], concurrency=2)
+    with pytest.raises(TempolocError, match="fuse, too"):
+        localize(tmp_path / "none.mp4", ["x"], inverted=True)
+    with pytest.raises(TempolocError, match="an engine that is made does not read device"):
+        localize(tmp_path / "none.mp4", ["x"], engine=BaselineBackend("m", "baseline", []), device="cpu")

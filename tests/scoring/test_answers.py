@@ -227,6 +227,11 @@ def test_a_lone_end_is_the_boundary_only_where_the_end_is() -> None:
         assert answers == {side: "ok", ("end" if side == "start" else "start"): "malformed"}
 
 
+def test_a_lone_label_is_one() -> None:
+    text = "Event 1: <1.8> grasping"
+    assert parse_answer(text, "grasping", 5.0) == parse_answer(text, ["grasping"], 5.0)
+
+
 def test_position_alone_decides_nothing() -> None:
     answer = parse_answer("<1.7> <5.8>\n<5.8> <7.9>\n<7.9> <10.6>", LABELS)
     assert [e.status for e in answer.events] == ["missing"] * 3

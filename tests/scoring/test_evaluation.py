@@ -522,8 +522,19 @@ def test_other_tasks_of_the_benchmark_are_left_out(tmp_path: Path) -> None:
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(TempolocError, match="unknown mode 'fair'"):
         score(tmp_path, [row("")], None, "fair")
-    with pytest.raises(TempolocError, match="resamples = 0"):
-        evaluate(write(tmp_path / "p.jsonl", [row("")]), toy(), resamples=0)
+    rows: list[Any] = [row(text((2, 2), (5, 5), (6, 6)))]
+    for name, number in (("resamples", 0), ("workers", 0), ("seed", -1)):
+        with pytest.raises(TempolocError, match=f"{name} = {number}"):
+            evaluate(rows, toy(), **{name: number})
+    odd: Any = "toy"
+    with pytest.raises(TempolocError, match="not 'toy'"):
+        evaluate(rows, odd)
+    with pytest.raises(TempolocError, match="unknown boundary 'toy'"):
+        evaluate(rows, toy(), boundary_is=odd)
+    (run,) = evaluate(rows, toy(), resamples=2).runs
+    for event, confidence in ((-1, 0.95), (0, 95)):
+        with pytest.raises(TempolocError, match="events count from 0, and 95 % are"):
+            compare(run, run, event=event, confidence=confidence)
 
 
 # --- pieces, output, comparison ---
