@@ -8,6 +8,7 @@ import pytest
 from tempoloc_nb.clips.manifest import load_benchmark, read_manifest
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.lab.sim.benchmark import shipped_videos
+from tempoloc_nb.scoring.evaluation import evaluate
 from tempoloc_nb.study.tables import ROWS, baseline_scores
 
 RECIPE = load_benchmark("recipe")
@@ -71,3 +72,15 @@ def test_five_tasks_of_real_robots_weigh_the_same() -> None:
     """As in the recipe's own "71 % to 47 %": Bridge is one task, AgiBot four."""
     claims = published("01_published_results", "claims").set_index("claim")["computed"]
     assert claims["reduction, real"] == 1.36
+
+
+@pytest.mark.parametrize("experiment", ["base-4fps", "base", "base-12fps", "sft-4fps", "sft", "sft-12fps"])
+def test_committed_tables_are_of_how_answers_are_read_now(experiment: str) -> None:
+    """A change in what an answer is read as needs the studies that score it to be published anew."""
+    published = pd.read_csv(data_dir() / "results" / "06_sampling_rates" / "rates.csv")
+    (run,) = evaluate(data_dir() / "predictions" / f"{experiment}.jsonl.xz", load_benchmark("sim"), resamples=1).runs
+    row = "tiny base" if experiment.startswith("base") else "tiny SFT"
+    own = published[(published["row"] == row) & (published["fps"] == run.fps)]
+    mre = dict(zip(own["task"].str.split().str[0], own["mre_pct"], strict=True))
+    assert mre == pytest.approx(run.by_task("mre_pct")["value"].drop("").to_dict(), rel=1e-5)
+    assert len(mre) == 4
