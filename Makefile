@@ -43,7 +43,7 @@ help:
 	@echo "make test-ray  the same, and Ray: the back end for clusters, with two engines on this machine"
 	@echo "make test-cosmos-rl  set up cosmos-rl on the CPU, test training files and packing, and train (make env-cosmos-rl: only sets up)"
 	@echo "make test-lerobot    set up LeRobot (Python 3.12) and read our datasets with its own loader"
-	@echo "make test-hostile    hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
+	@echo "make test-hostile    texts at random, and hostile tries over every command (HOSTILE_SEED and HOSTILE_TRIES vary them)"
 	@echo "make test-browser    the site, the reviewer and JupyterLab in Chromium, which has to be there (CHROMIUM=/usr/bin/chromium)"
 	@echo "make lab       open the notebooks in JupyterLab"
 	@echo "make docs      build the documentation site into _docs/"
@@ -137,7 +137,7 @@ check: $(VENV)/.ready
 	$(BIN)/python tests/sync.py
 
 test: check
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments --ignore=tests/lab
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --ignore=tests/environments --ignore=tests/lab --ignore=tests/random_texts
 
 test-notebooks: $(VENV)/.ready
 	$(BIN)/nbdev-test --n-workers $(PYTEST_WORKERS)  # not the studies (.notest): make study runs them
@@ -169,6 +169,7 @@ test-lerobot: $(VENV)/.ready $(LEROBOT_VENV)/.ready
 	LEROBOT_PYTHON=$(LEROBOT_VENV)/bin/python $(BIN)/python -m pytest tests/environments/lerobot
 
 test-hostile: $(VENV)/.ready
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) tests/random_texts
 	$(BIN)/python tests/hostile/run.py
 
 test-browser: $(VENV)/.ready

@@ -38,7 +38,7 @@ EVENTS = pd.DataFrame(
         "event": ["grasping the cube", "releasing the cube"],
         "row": ["model", "model"],
         "kind": ["model", "model"],
-        "value": [20.0, 10.0],
+        "mre_pct": [20.0, 10.0],
         "low": [15.0, 8.0],
         "high": [25.0, 13.0],
     }
