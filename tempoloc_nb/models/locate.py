@@ -37,7 +37,8 @@ __all__ = ['OWN', 'HUB_ID', 'model_folder', 'cached_folder', 'Place', 'find_plac
 # %% ../../nbs/30_models/20_locate.ipynb #2af846b4
 def model_folder(name: str | Path) -> Path | None:
     """The folder `data/models/NAME`, NAME itself, or NAME below the study's root; None if there is none."""
-    places = (shipped_folder(str(name)), Path(name), settings().root / name)
+    own = [shipped_folder(str(name))] if Path(name).name == str(name) != ".." else []  # "." is a folder here
+    places = (*own, Path(name), settings().root / name)
     return next((folder for folder in places if str(name) and folder.is_dir()), None)
 
 # %% ../../nbs/30_models/20_locate.ipynb #a15ffaf0

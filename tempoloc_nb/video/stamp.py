@@ -168,12 +168,18 @@ def stamp(
     """Frames (n, height, width, 3), RGB uint8, with their `times` (s) under them: (n, height + border, width, 3).
 
     Without a `style`, border and font follow from the frames' size, number and times. Raises `TempolocError` for an
-    unknown kind of `stamps`, and unless there is one time per frame.
+    unknown kind of `stamps`, for other pictures and times, and unless there is one time per frame.
     """
     if stamps not in get_args(TimeStamps):
         raise unknown("stamps", stamps, get_args(TimeStamps))
     if len(frames) != len(times) or not len(frames):
         raise TempolocError(f"{len(frames)} frames and {len(times)} times: give one time per frame, and one at least")
+    for frame, time in zip(frames, times, strict=True):
+        if frame.dtype != np.uint8 or frame.ndim != 3 or frame.shape != (*frames[0].shape[:2], 3):
+            what = f"RGB, (height, width, 3) of uint8, and of one size, not {frame.shape} of {frame.dtype}"
+            raise TempolocError(f"frames must be {what}")
+        if not 0 <= time < math.inf:
+            raise TempolocError(f"times are seconds from 0 on, not {time}")
     n, (height, width) = len(frames), frames[0].shape[:2]
     if style is None:
         style = stamp_style(width, height, n, max(times), stamps=stamps)

@@ -57,6 +57,7 @@ def test_folders_go_first(project: Path) -> None:
     assert locate_model(mine).path == str(mine)
     assert locate_model(mine).weights() == mine
     assert model_folder("") is None
+    assert model_folder(".") == Path()
 
 
 def test_a_folder_of_the_study_is_found_from_elsewhere(

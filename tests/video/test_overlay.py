@@ -111,6 +111,21 @@ def test_a_stamp_is_read_wherever_it_stands(column, text, scale):
     assert read_stamp(seen, 30, (size[0] / 301, size[1] / 42)) == text
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "time", "match"),
+    [
+        ((2, 64, 64, 4), np.uint8, 0.0, r"not \(64, 64, 4\) of uint8"),
+        ((2, 64, 64), np.uint8, 0.0, r"not \(64, 64\) of uint8"),
+        ((2, 64, 64, 3), np.float32, 0.0, "of float32"),
+        ((2, 64, 64, 3), np.uint8, float("nan"), "not nan"),
+        ((2, 64, 64, 3), np.uint8, -1.0, "not -1"),
+    ],
+)
+def test_other_pictures_and_times_are_refused(shape: tuple[int, ...], dtype: type, time: float, match: str) -> None:
+    with pytest.raises(TempolocError, match=match):
+        stamp(np.zeros(shape, dtype), [time, 1.0])
+
+
 @pytest.mark.parametrize("width", [256, 511, 640])
 def test_alternate_places_the_ink_as_nvidias_tool_does(width):
     """Under a border of 28 pixels, at a font of 20, `overlay_text` of Cosmos-Reason1 centres frame i in half i % 2.
