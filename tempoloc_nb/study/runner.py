@@ -257,7 +257,9 @@ class Planned:
 # %% ../../nbs/85_study/90_runner.ipynb #c1f0a7e0
 def _check_asked(given: Mapping[str, Any], notebooks: Sequence[Path]) -> None:
     """Raise `TempolocError` for a given model that none of the studies asks, as they ask the zero-shot model alone."""
-    for notebook in notebooks if "model" in given else ():
+    if "model" not in given:
+        return
+    for notebook in notebooks:
         values = {**default_values(notebook), **given}
         model, base, names = str(values["model"]), str(values.get("base", "")), values.get(EXPERIMENTS, ())
         declared = load_experiments() if base and names else {}
@@ -265,9 +267,8 @@ def _check_asked(given: Mapping[str, Any], notebooks: Sequence[Path]) -> None:
             return
         if zero_shot_model(model, base) == model:
             return
-    if "model" in given:
-        name = notebooks[0].stem
-        raise TempolocError(f"{name} asks {base}, the zero-shot model, and not {model}: use -p base {model}")
+    name = notebooks[0].stem
+    raise TempolocError(f"{name} asks {base}, the zero-shot model, and not {model}: use -p base {model}")
 
 # %% ../../nbs/85_study/90_runner.ipynb #ea0129bb
 def planned_runs(

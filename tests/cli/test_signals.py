@@ -94,7 +94,7 @@ def test_a_gripper_is_named_and_what_is_read_is_said(run: Run, tmp_path: Path) -
         assert "d.hdf5: the gripper of the left arm is actions[6]; larger is more" in error
         assert json.loads((tmp_path / "f.jsonl").read_text())["boundary_s"] == want
     code, _, error = run("find", tmp_path / "d.hdf5", "-e", "grasping", "--gripper", "action[6]")
-    assert (code, "fuse, too" in error) == (1, True)
+    assert (code, "gripper and inverted say how the gripper is read: fuse, too" in error) == (1, True)
 
 
 def test_other_kinds_of_events_are_other_answers(run: Run, tmp_path: Path) -> None:
