@@ -207,11 +207,12 @@ def beside_absence(text: str) -> str | None:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0013
 _RISKY = re.compile(
-    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?|fps|per\s?cent\w*"
-    r"|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?|scaled?|ind(?:ex|exes|ices)"
-    r"|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
-    r"|counted|remaining|countdown|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left|from the end"
-    r"|add(?=\s+to\b)|subtract|(?:add|since)\s<?[0-9][0-9.:]*|(?:shift|multipl|divid)\w*\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
+    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?"
+    r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
+    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*"
+    r"|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed|counted|remaining|countdown|idx|tenths"
+    r"|hundredths|thousandths|playback|slow[\s-]motion|time left|from the end|add(?=\s+to\b)|subtract"
+    r"|(?:add|since)\s<?[0-9][0-9.:]*|(?:shift|multipl|divid)\w*\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(
@@ -234,8 +235,8 @@ _DOUBT = re.compile(
     r"|invent\w*|illustrat\w*|fictional|fictitious|would (?:be|look))\b", re.IGNORECASE,
 )  # fmt: skip
 _CORRECTION = re.compile(
-    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|corrections|rather|instead|scratch|wrong|mistake\w*|revis\w*|reflection|alternatively"
-    r"|update\w*|hmm?)\b", re.IGNORECASE,
+    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|corrections|rather|instead|scratch|wrong|mistake\w*"
+    r"|revis\w*|reflection|alternatively|update\w*|hmm?)\b", re.IGNORECASE,
 )
 _TOLD = re.compile(
     r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts|ends)\b"
@@ -248,8 +249,8 @@ _OTHER_HEAD = re.compile(
     r"(?:how (?:long|far|likely|sure|certain)\b"
     r"|(?:seconds|time) (?:left|until|before)\b|(?!.*\b(?:times?|timestamps?|starts?|ends?|intervals?)\b)"
     r"(?:confidences?"
-    r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?|widths?|forces?"
-    r"|x, ?y)\b)[^.]*:\W*$", re.IGNORECASE,
+    r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?"
+    r"|widths?|forces?|x, ?y)\b)[^.]*:\W*$", re.IGNORECASE,
 )  # fmt: skip
 
 

@@ -29,12 +29,13 @@ __all__ = ['LABEL_KEYS', 'JSON_START', 'plain_key', 'is_time_key', 'entries_of',
 # %% ../../nbs/40_scoring/05_records.ipynb #93b7ff71
 # Keys are compared in lower case and without anything but letters.
 _TIME_KEY = re.compile(
-    r"(?:t|time|timestamp|segment|event|action)?(?:(?P<start>starts?|begins?|from|onset)|(?P<end>ends?|stop|finish|to|offset))"
+    r"(?:t|time|timestamp|segment|event|action)?(?:(?P<start>starts?|begins?|from|onset)"
+    r"|(?P<end>ends?|stop|finish|to|offset))"
     r"(?:time|times|timestamp|ts|at)?(?:in)?(?P<unit>ms|msec|milliseconds|s|sec|secs|seconds)?"
 )
 _SPAN_KEY = re.compile(
-    r"(?:pred)?(?:relevant)?(?:timestamps?|times?|intervals?|spans?|ranges?|segments?|windows?|moments?|boundary|boundaries)"
-    r"(?:in)?(?P<unit>ms|s|sec|seconds)?"
+    r"(?:pred)?(?:relevant)?(?:timestamps?|times?|intervals?|spans?|ranges?|segments?|windows?|moments?|boundary"
+    r"|boundaries)(?:in)?(?P<unit>ms|s|sec|seconds)?"
 )
 _NUMBER = frozenset(("event", "eventid", "eventnumber", "eventindex", "id", "index", "number", "no", "step", "subtask"))
 LABEL_KEYS = frozenset(

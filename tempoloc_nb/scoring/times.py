@@ -69,7 +69,8 @@ _TIME = re.compile(
     rf"(?P<wm>[0-9]{{1,4}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:m|'|(?:{_MINUTES})\.?)[\s,:]{{0,3}}(?:(?:and|und|y|et|e)\s)?"
     rf"(?P<ws>[0-9]{{1,2}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:{_SECONDS})\.?|''|\")|(?:{_MINUTES})(?!\s{{0,3}}[0-9]))"
     # seconds, with or without their unit
-    rf"|(?P<n>[0-9]{{1,6}}(?:\.[0-9]{{1,9}})?|\.[0-9]{{1,9}})(?:\.(?=>))?(?:\s?(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9])"
+    rf"|(?P<n>[0-9]{{1,6}}(?:\.[0-9]{{1,9}})?|\.[0-9]{{1,9}})(?:\.(?=>))?"
+    rf"(?:\s?(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9])"
     r")(?![A-Za-z0-9_%])",
     re.IGNORECASE,
 )
@@ -111,19 +112,19 @@ def _with_points(text: str) -> str | None:
 
 # %% ../../nbs/40_scoring/02_times.ipynb #b5e6bcb5
 _FOREIGN = (
-    r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou|tiou|fps|hz"
-    r"|vertrauen|konfidenz|confianza|confiance|confidenza|置信度|уверенность"
+    r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou"
+    r"|tiou|fps|hz|vertrauen|konfidenz|confianza|confiance|confidenza|置信度|уверенность"
 )
 _AFTER_FOREIGN = re.compile(
-    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v|no|quality|"
-    r"number|nr|x|(?<!^\s)y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
+    rf"(?<![A-Za-z])(?:{_FOREIGN}|idx|index|scored|p|similarity|relevance|rating|rated|accuracy|weight|logit|version|v"
+    r"|no|quality|number|nr|x|(?<!^\s)y|z|width|height|speed|velocity|distance|angle|temperature|opening|force)"
     r"(?:[\s_]?(?:score|level|value|interval|id|idx|index|number|no|is|of|at|was|about)){0,3}[\s:=~≈(<\[#*_\"'`.]{0,8}$"
     r"|(?:±|\+/-)\s?$",
     re.IGNORECASE,
 )
 _BEFORE_FOREIGN = re.compile(
-    rf"[\s>)\]]{{0,3}}(?:[%°]|(?:{_FOREIGN}|per\s?cent|pct|of|px|pixels?|mm|cm|m|km|kg|g|n|deg|degrees?|rad|radians?|f|x|times)"
-    r"(?![A-Za-z]|\W{0,4}[0-9]))", re.IGNORECASE
+    rf"[\s>)\]]{{0,3}}(?:[%°]|(?:{_FOREIGN}|per\s?cent|pct|of|px|pixels?|mm|cm|m|km|kg|g|n|deg|degrees?|rad"
+    r"|radians?|f|x|times)(?![A-Za-z]|\W{0,4}[0-9]))", re.IGNORECASE
 )  # fmt: skip
 _FRAMES = re.compile(
     r"(?<![A-Za-z])(?:(?:key)?frames?|frm|images?|pictures?|time[\s_-]?steps?|ticks?|samples?|idx|index|indices)"
@@ -150,8 +151,8 @@ _GAP = re.compile(
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
-    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing|holds?"
-    r"|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin|tolerance)"
+    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing"
+    r"|holds?|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin|tolerance)"
     r"[\s:=~≈(]{1,4}(?:(?:of|is|about|around|another|approximately|roughly)\s)?$", re.IGNORECASE
 )  # fmt: skip
 _LONG = re.compile(r"\s?(?:long|video|clip|recording)\b", re.IGNORECASE)
