@@ -54,7 +54,9 @@ def _plain(value: object) -> str:
 
 
 _UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "frames": "frames", "gb": "GB"}
-_SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "cpu": "CPU", "pct": "%"}
+_POINTS = ("difference", "improvement")  # of percentages, in all our tables
+_SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "cpu": "CPU", "pct": "%", "isaac lab": "Isaac Lab",
+          "mimicgen": "MimicGen"}  # fmt: skip
 
 
 _NAMES = {
@@ -75,6 +77,7 @@ def column_title(name: str) -> str:
     first, *more = name.split("_")
     unit = _UNITS.get(more[-1]) if more and " " not in name else None
     words = " ".join([first, *more[: len(more) - (unit is not None)]])
+    unit = "points" if name in _POINTS else unit
     words = re.sub(rf"\b({'|'.join(_SHORT)})\b", lambda m: _SHORT[m[0]], words)
     return re.sub(r"(\d)s\b", r"\1 s", words) + (f" ({unit})" if unit else "")
 

@@ -148,6 +148,7 @@ def test_an_interval_stands_behind_its_number() -> None:
         ("mre_pct", "MRE (%)"), ("no_video_within_0.25s_pct", "no video within 0.25 s (%)"), ("miou", "mIoU"),
         ("mae_frames", "MAE (frames)"), ("pct", "%"), ("cuts_per_event", "cuts per event"), ("row", "row"), ("s", "s"),
         ("stack-three (seen)", "stack-three (seen)"), ("marking_min", "marking (min)"), ("peak_gb", "peak (GB)"),
+        ("difference", "difference (points)"), ("difference_s", "difference (s)"), ("isaac_lab_pct", "Isaac Lab (%)"),
     ],
 )  # fmt: skip
 def test_a_column_has_a_title_in_words(name: str, title: str) -> None:
