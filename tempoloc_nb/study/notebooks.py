@@ -24,7 +24,7 @@ __all__ = ['LOGS', 'EXPERIMENTS', 'log_files', 'existing_log', 'study_notebooks'
            'default_values', 'chosen_notebooks', 'check_given']
 
 # %% ../../nbs/85_study/88_notebooks.ipynb #c0ffee05
-LOGS = {"base": "base", "sft": "SFT"}  # training → how tables and figures call its model
+LOGS = {"base": "tiny base", "sft": "tiny SFT"}  # training → how tables and figures call its model
 
 
 def log_files(folder: Path | str = "") -> dict[str, Path]:
