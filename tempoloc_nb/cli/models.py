@@ -50,6 +50,16 @@ def _model_lines(info: ModelInfo, gpus: int | None = None, media: Path | str = "
     return [*lines, "", serve_line(info, gpus, media)]
 
 
+def _all_lines(rows: Sequence[dict[str, Any]], scores: Sequence[dict[str, Any]]) -> list[str]:
+    """All models, and published scores below what their benchmarks are of: no line is too long to be read."""
+    lines = _table_lines([{k: v for k, v in row.items() if k != "family"} for row in rows])
+    if scores:
+        of = {row["benchmark"]: [row["benchmark"], row["of"], row["source"]] for row in scores}
+        lines += ["", _PUBLISHED, *columns(list(of.values())), ""]
+        lines += _table_lines([{k: row[k] for k in ("benchmark", "model", "mIoU (%)", "listed")} for row in scores])
+    return lines
+
+
 _PUBLISHED = "Published, not measured here: how far spans overlap the true ones, none of robots' subtasks or instants."
 
 
@@ -76,9 +86,7 @@ def models(
     elif name:
         say("\n".join(_model_lines(chosen[0], gpus, media)))
     else:
-        say("\n".join(_table_lines(model_rows(chosen))))
-        if scores := score_rows(load_registry()):
-            say("\n".join(["", _PUBLISHED, *_table_lines(scores)]))
+        say("\n".join(_all_lines(model_rows(chosen), score_rows(load_registry()))))
 
 # %% ../../nbs/90_cli/40_models.ipynb #5ecf4b1e
 @with_options(AskConfig, EngineConfig, model="tempoloc-tiny", backend="hf")

@@ -439,13 +439,16 @@ def test_tables() -> None:
 
 
 def test_the_command_lists_all_models() -> None:
-    lines, scores = (part.splitlines() for part in run().split("\n\n"))
+    lines, benchmarks, scores = (part.splitlines() for part in run().split("\n\n"))
     assert len(lines) == 1 + len(MODELS)
     for line, info in zip(lines[1:], MODELS.values(), strict=True):
         assert line.startswith(info.name)
         assert str(info.context) in line
     assert len({line.rindex("  ") for line in lines}) == 1  # columns
-    assert [line.split()[:3] for line in scores[2:]] == [
+    assert [line.split()[0] for line in benchmarks[1:]] == list(REGISTRY.published)
+    assert all(told.source in line for line, told in zip(benchmarks[1:], REGISTRY.published.values(), strict=True))
+    assert max(map(len, [*lines, *benchmarks, *scores])) <= 120  # as wide as the site's column
+    assert [line.split()[:3] for line in scores[1:]] == [
         [benchmark, model, f"{score:.1f}"]
         for benchmark, told in REGISTRY.published.items() for model, score in told.scores.items()
     ]  # fmt: skip
