@@ -55,6 +55,7 @@ REPOSITORY = os.environ.get("REPOSITORY_URL")  # who publishes the site knows it
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 PRINTED = re.compile(r'(<div[^>]*class="(?:[\w-]+ )*output\b[^>]*><pre)')
+WRAPS = re.compile(r'<div[^>]*class="(?:[\w-]+ )*output prose\b.*?</div>', re.DOTALL)
 REACHED = ' tabindex="0"'  # of what scrolls where it is wide, or long: keys reach it
 
 SEARCH = 'data-md-component="search" role="dialog"'  # as Material has it
@@ -277,7 +278,8 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
     content = TABLE.sub(scrolling, content)
-    content = CODE.sub(lambda code: OPTION.sub(r'<span class="option">\g<0></span>', code[0]), content)
+    for code in (CODE, WRAPS):
+        content = code.sub(lambda found: OPTION.sub(r'<span class="option">\g<0></span>', found[0]), content)
     content = PRINTED.sub(rf"\1{REACHED}", content.replace("<p><img", f"<p{REACHED}><img"))
     notebook = page.file.src_uri.removesuffix(".md") + ".ipynb"
     if (NOTEBOOKS / notebook).is_file():
