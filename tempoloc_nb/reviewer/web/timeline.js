@@ -8,6 +8,7 @@ const LEFT = 74;
 const ROW = 24;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 20000]; // frames from tick to tick
 const CATCH = 5; // pixels
+const APART = 13; // pixels between events whose numbers can both be read
 const MEANS = {
   you: "the subtasks as they stand: each ends at the boundary of its event; a square is where a span starts, or ends, on its own",
   truth: "the boundaries that the clips came with",
@@ -308,7 +309,20 @@ export class Timeline {
     el("rect", { class: "square", x: -4, y: side === "start" ? 19 : 25, width: 8, height: 8, fill: colour(e, this.details) }), el("title", {}, `${name}: ${seconds(e.edge, 3)}`))];
   }
 
+  /** The events whose numbers have room: the selected one's, then each that is not too near to one before it. */
+  _numbered() {
+    const shown = this.draft.events.map((e, i) => [i, e]).filter(([, e]) => !e.absent && this._inside(e.boundary));
+    shown.sort(([i], [k]) => (k === this.selected) - (i === this.selected)); // stable: the others keep their order
+    const found = new Map();
+    for (const [i, e] of shown) {
+      const x = this.x(e.boundary);
+      if ([...found.values()].every((other) => Math.abs(other - x) >= APART)) found.set(i, x);
+    }
+    return found;
+  }
+
   _handles(height) {
+    const numbered = this._numbered();
     return this.draft.events.flatMap((e, i) => {
       if (e.absent || !this._inside(e.boundary)) return this._own(e, i);
       const x = this.x(e.boundary);
@@ -319,7 +333,8 @@ export class Timeline {
         "aria-label": e.label || "new event", "aria-valuenow": e.boundary, "aria-valuetext": `${seconds(e.boundary, 3)}${moved}`,
         "aria-valuemin": 0, "aria-valuemax": this.end, transform: `translate(${x} 0)`, onfocus: () => this.actions.select(i, false),
       }, el("rect", { class: "grab", x: -9, y: 0, width: 18, height }), el("line", { y1: 6, y2: height }),
-      el("circle", { cy: 8, r: 8, fill: colour(e, this.details) }), el("text", { y: 11.5 }, String(i + 1)),
+      el("circle", { ...(numbered.has(i) ? { cy: 8, r: 8 } : { cy: 14, r: 3 }), fill: colour(e, this.details) }),
+      ...(numbered.has(i) ? [el("text", { y: 11.5 }, String(i + 1))] : []),
       el("title", {}, `${e.label}: ${seconds(e.boundary, 3)}${moved}`)), ...this._own(e, i)];
     });
   }
