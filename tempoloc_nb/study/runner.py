@@ -384,7 +384,8 @@ def _write_index(folder: Path, runs: Sequence[StudyRun]) -> Path:
         executed = run.folder / "notebook.ipynb"
         link = "–"
         if executed.is_file():
-            page, _ = HTMLExporter(exclude_input_prompt=True).from_filename(str(executed))  # type: ignore[no-untyped-call]
+            exporter = HTMLExporter(exclude_input_prompt=True)  # type: ignore[no-untyped-call]
+            page, _ = exporter.from_filename(str(executed))
             write_text(run.folder / "notebook.html", page)
             link = f'<a href="{run.study}/notebook.html">read</a>'
         found = [p.relative_to(folder).as_posix() for p in files_below(run.folder / "tables", "*.csv")]
