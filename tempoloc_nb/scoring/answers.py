@@ -135,7 +135,7 @@ def _answers(block: str, labels: tuple[str, ...], form: Form) -> list[list[Entry
     seen: set[int] = set()
     for entry in entries:
         if entry.index is not None and entry.span is not None:
-            if entry.index in seen and len(seen) == len(labels) > 1:
+            if entry.index in seen and len(seen) == len(labels) > 1 and (entry.number or 0) <= len(labels):
                 answers.append([])
                 seen.clear()
             seen.add(entry.index)

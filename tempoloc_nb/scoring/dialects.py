@@ -80,8 +80,8 @@ def show_labels(text: str, labels: tuple[str, ...]) -> str:
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4df45989
 _HEAD = re.compile(
-    r"(?<![^\W_])(?:event|subtask|sub-task|step|action|phase|segment|ereignis|schritt|evento|événement|étape|paso"
-    r"|事件|步骤|イベント)[\W_]{0,4}([0-9]{1,3})(?![0-9]|\.[0-9]|:[0-9]{2}(?![0-9.]))",
+    r"(?<![^\W_])(?:event|subtask|sub-task|step|action|phase|segment|ereignis|schritt|evento|événement|étape|paso|事件|步骤|イベント)"
+    r"[\W_]{0,4}([0-9]{1,3})(?![0-9]|[.,][0-9]|:[0-9]{2}(?![0-9.]))",
     re.IGNORECASE,
 )
 _HINT = re.compile(r"event|step|subtask|sub-task|action|phase|segment|ereignis|schritt|[é事步イ]|paso", re.IGNORECASE)
@@ -170,8 +170,8 @@ def read_line(line: str, labels: tuple[str, ...]) -> Entry:
 
 
 def _without(text: str, labels: tuple[str, ...]) -> str:
-    """The text without its labels."""
-    return _HIDDEN.sub(" ", _any_label(labels)[0].sub(" ", text))
+    """The text with "it" in place of its labels."""
+    return _HIDDEN.sub(" it ", _any_label(labels)[0].sub(" it ", text))
 
 
 _AS_ASKED = re.compile(r"\s?<[0-9.]{1,9}>\s?<[0-9.]{1,9}>(?=\s)")  # after the event's number

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from .times import is_broken, without_times
+from .times import ABOUT, is_broken, without_times
 
 # %% auto #0
 __all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'tells_more',
@@ -207,19 +207,21 @@ def beside_absence(text: str) -> str | None:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0013
 _RISKY = re.compile(
-    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?"
-    r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
-    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*"
-    r"|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed|counted|remaining|countdown|idx|tenths"
-    r"|hundredths|thousandths|playback|slow[\s-]motion|time left|from the end|add(?=\s+to\b)|subtract"
-    r"|(?:add|since)\s<?[0-9][0-9.:]*|(?:shift|multipl|divid)\w*\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
+    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?|fps|per\s?cent\w*"
+    r"|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?|scaled?|ind(?:ex|exes|ices)"
+    r"|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
+    r"|counted|remaining|counts?\s?down|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left"
+    r"|from the end|add(?=\s+to\b)|subtract|(?:add|since)\s<?[0-9][0-9.:]*"
+    r"|(?:(?:shift|multipl|divid)\w*|off|late|early|delayed)\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
     re.IGNORECASE,
 )
 _QUANTITY = re.compile(
     r"\b[0-9]+(?:\.[0-9]+)?[\s-]?(?:fps|frames?|cameras?|min(?:ute)?s?|ms|hz|s|sec|seconds?)\b(?!\W*=)"
     r"|\b(?:look|go|went|review|watch|analy[sz]|examin|inspect|check|scan)\w*"
     r"(?: (?:at|through|over|all|each|every|of|the|video|clip|video's))* frames?(?:[\s-]by[\s-]frame)?\b"
-    r"|\bframe[\s-]by[\s-]frame\b"
+    r"|\b(?:from|using|(?:based|depending) on|(?:times\w*|shown|seen|visible|burned|drawn|printed) (?:in(?:to)?|on))"
+    r" (?:the|all|each|every) (?:(?:the|visible|provided|given|sampled|video|exact) ){0,2}frames?\b(?! (?:[inp]|rate))"
+    r"|\bno (?:other|further|additional) events?\b|\bframe[\s-]by[\s-]frame\b"
     r"|\brelative to the (?:start|beginning)\b(?! of (?!(?:the|this) (?:video|clip|recording|episode)\b))"
     r"|\bin (?:the )?(?:requested|required|specified|desired|expected|asked|given|mm:ss[.:a-z]*|seconds) formats?\b"
     r"|\bin the format (?:(?:that )?you|requested|required|specified|asked)\b",
@@ -230,7 +232,7 @@ _DOUBT = re.compile(
     r"\b(?:see|seen|find|found|tell|determine|identif\w*"
     r"|visible|present|events?|happen\w*|occur\w*|locat\w*|detect\w*|appear\w*|watch|access|view|process|there)\b"
     r"|\b(?:(?:wrong|incorrect|invalid|rejected)(?: (?:answers?|outputs?|times?|values?)|(?=\W*$))"
-    r"|(?:another|other) (?:video|clip)|examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy"
+    r"|(?:another|other|original) (?:video|clip)|examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy"
     r"|made[\s-](?:(?:these|them|this|it) )?up|random\w*|guess\w*"
     r"|invent\w*|illustrat\w*|fictional|fictitious|would (?:be|look))\b", re.IGNORECASE,
 )  # fmt: skip
@@ -244,6 +246,7 @@ _TOLD = re.compile(
 )
 
 
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OTHER_HEAD = re.compile(
     r"^\W*(?:(?:the|their|its|each|every|estimated|average|total|expected|event)\W+)*"
     r"(?:how (?:long|far|likely|sure|certain)\b"
@@ -266,15 +269,17 @@ def names_unit(line: str) -> bool:
 
 def misleads(line: str, *, below: bool = False) -> bool:
     """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
+    rest = _QUANTITY.sub(" ", line)
     heads = len(line) < 400 and _OTHER_HEAD.search(line)  # a heading is short, and a long line takes long
-    if names_unit(line) or _DOUBT.search(_QUANTITY.sub(" ", line)) or heads:
+    if _RISKY.search(rest) or _DOUBT.search(rest) or heads:
         return True
-    return below and (_NEGATION.search(line) is not None or corrects(line))
+    return below and (_NEGATION.search(rest) is not None or corrects(rest))
 
 
-def tells_more(line: str) -> bool:
-    """Whether a line below JSON or a table has a number that is none of the video, or of how certain the answer is."""
-    return re.search(r"\d", line) is not None and _TOLD.search(line) is None
+def tells_more(line: str, above: str) -> bool:
+    """Whether a line below JSON or a table has a number that is not `above`, nor of the video or the certainty."""
+    rest = re.sub(r"^\W*\d{1,2}[.):]\s", "", line)
+    return bool({*_NUMBER.findall(rest)} - {*_NUMBER.findall(above)}) and _TOLD.search(line) is None
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0012
 _HARMLESS_TEXT = """
@@ -289,19 +294,19 @@ _HARMLESS_TEXT = """
     identified detected done sure go nothing gap let lets holds absent red green blue yellow white black orange
     round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
     x off out into onto down their its his her they he she wait actually correction
-    sorry oops
-    bei zwischen und de à y et entre segundo segundos seconde secondes
+    sorry oops lasts lasting lasted continues continuing spans runs goes
+    ab del al el la desde hasta 第 到第 から まで bei zwischen und de à y et entre segundo segundos seconde secondes
     ereignis schritt evento événement étape paso 至 到 秒 从 在
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())
 _SCORED = re.compile(
     r"(?:overall\s)?(?<![A-Za-z])(?:confidence|conf|certainty|score|scored|prob|probability|p|t?iou|quality|uncertainty"
-    r"|sigma|std|latency|tolerance|vertrauen|konfidenz|confianza|confiance|置信度|duration)"
+    r"|sigma|std|latency|tolerance|vertrauen|konfidenz|confianza|confiance|置信度|duration|last(?:s|ing|ed)? for)"
     r"(?:[\s_](?:score|level|value))?\.?[\s:=~≈(]{0,3}(?:(?:is|of|about)\s)?[<(]?[0-9]*\.?[0-9]+\s?(?:%|s\b)?[>)]?"
     r"|[0-9]{1,3}\s?%\s(?:sure|certain|confident|confidence)\b|(?:±|\+/-)\s?[0-9.]+(?:\s?s)?\b"
-    r"|\(frames?\s[0-9]{1,5}(?:\s?[-–]\s?[0-9]{1,5})?\)|\bin the (?:last|first) frames\b"
-    r"|\bin this [0-9.]{1,6} s clip\b|\bthe [0-9.]{1,6} s (?:video|clip)\b|\bt\s?[=:]\s?(?=[<0-9])"
-    r"|(?:\b(?:about|around|approximately|approx\.?|roughly|ca\.)|[~≈])\s?(?=[<0-9])|confidence level is [0-9.]+"
+    r"|\(?frames?\s[0-9]{1,5}(?P<to>\s?[-–]\s?[0-9]{1,5})?(?:\)|(?=\s?[(,:]\s?[0-9.]+\s?s(?(to)\s?[-–])))"
+    rf"|\bin the (?:last|first) frames\b|\b(?:in this|the) [0-9.]{{1,6}} s (?:video|clip)\b|\bt\s?[=:]\s?(?=[<0-9])"
+    rf"|(?:\b(?:{ABOUT})|[~≈])\s?(?:the\s)?(?=[<0-9])|confidence level is [0-9.]+"
     r"|\bfor the (?:first|second|third|fourth|fifth|sixth|last) time\b|(?<=[a-z]{2})\.?[0-9]+(?:\.[0-9]+)?>?|<</",
     re.IGNORECASE,
 )
@@ -313,7 +318,7 @@ _SPENT = re.compile(
     r"|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
 )
 _LIST_MARK = re.compile(r"^[\s>*\-•+#]{1,8}")
-_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）🔹]")
+_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）🔹🔸🔴🟢🔵🟡✅✔☑⏱⏰⏳🕐-🕧📌📍▶👉]")
 _WORDS = re.compile(r"•|[^\W_]+(?:['’]s\b)?")
 
 

@@ -191,7 +191,7 @@ def entries_of(name: str, value: Any, labels: tuple[str, ...]) -> list[Entry]:
 _BESIDE_TEXT = """
     score scores confidence conf probability prob certainty type category verb object objects actor agent robot hand arm
     reason reasoning evidence explanation rationale comments remark remarks details detail duration length video videoid
-    vid qid clip clipid order rank
+    vid qid clip clipid order rank frame frameindex startframe endframe
 """
 _BESIDE_KEYS = frozenset(("", *_BESIDE_TEXT.split()))
 
@@ -574,7 +574,8 @@ def _as_lines(block: str, labels: tuple[str, ...]) -> str:
 
 def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
     """The entries, all of them strange where lines above or below them say that their times are none."""
-    if any(map(misleads, above)) or any(misleads(line, below=True) or tells_more(line) for line in below):
+    known = " ".join(e.raw for e in entries)
+    if any(map(misleads, above)) or any(misleads(line, below=True) or tells_more(line, known) for line in below):
         for e in entries:
             e.strange = True
     return entries

@@ -15,7 +15,7 @@ from itertools import islice, pairwise
 from typing import Literal, NamedTuple
 
 # %% auto #0
-__all__ = ['ROUNDING', 'Span', 'plain_text', 'is_broken', 'without_times', 'counts_frames', 'read_span']
+__all__ = ['ROUNDING', 'ABOUT', 'Span', 'plain_text', 'is_broken', 'without_times', 'counts_frames', 'read_span']
 
 # %% ../../nbs/40_scoring/02_times.ipynb #708a0561
 ROUNDING = 0.05
@@ -38,7 +38,7 @@ class Span:
 _PLAIN = str.maketrans(
     {
         **dict(zip("０１２３４５６７８９：．，；（）［］＜＞＝／～〜", "0123456789:.,;()[]<>=/~~", strict=True)),
-        **dict.fromkeys("‐‑‒−﹣－", "-"), **dict.fromkeys("⇒⟶➔➜⟹", "→"),
+        **dict.fromkeys("‐‑‒−﹣－", "-"), **dict.fromkeys("⇒⟶➔➜⟹➡", "→"), "\ufe0f": "", "\u20e3": ".",
         **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " "), "…": "..", "’": "'", "′": "'", "″": "''",
     }
 )
@@ -69,13 +69,14 @@ _TIME = re.compile(
     rf"(?P<wm>[0-9]{{1,4}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:m|'|(?:{_MINUTES})\.?)[\s,:]{{0,3}}(?:(?:and|und|y|et|e)\s)?"
     rf"(?P<ws>[0-9]{{1,2}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:{_SECONDS})\.?|''|\")|(?:{_MINUTES})(?!\s{{0,3}}[0-9]))"
     # seconds, with or without their unit
-    rf"|(?P<n>[0-9]{{1,6}}(?:\.[0-9]{{1,9}})?|\.[0-9]{{1,9}})(?:\.(?=>))?"
-    rf"(?:\s?(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9])"
-    r")(?![A-Za-z0-9_%])",
+    r"|(?P<n>[0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})(?:\.(?=>))?"
+    rf"(?:(?:\s?|-(?=second\smark))(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9]|-sec))(?:\smark\b)?(?![A-Za-z0-9_%])",
     re.IGNORECASE,
 )
 _UNREAD_UNIT = re.compile(r"\b(?:mins?|minutes?|hours?|hrs?|[ap]\.?m)\b", re.IGNORECASE)
 _DIGIT = re.compile(r"[0-9]")
+_SECOND = r"(?:second|sekunde|segundo|seconde)s?\s"  # "from second 3"
+_UNIT_BEFORE = re.compile(rf"\b(?:from|to|at|until|in|between|and|von|bis|bei|ab|del|al|el|la)\s{_SECOND}$", re.I)
 _MAX_TIMES = 32
 
 # %% ../../nbs/40_scoring/02_times.ipynb #c897019f
@@ -111,6 +112,7 @@ def _with_points(text: str) -> str | None:
     return _COMMA.sub(r"\1.\2", text) if certain else None
 
 # %% ../../nbs/40_scoring/02_times.ipynb #b5e6bcb5
+ABOUT = r"about|around|approximately|roughly|approx\.?|ca\."
 _FOREIGN = (
     r"frames?|frm|steps?|scores?|confidence|conf|confident|certainty|certain|sure|prob|probability|likelihood|iou"
     r"|tiou|fps|hz|vertrauen|konfidenz|confianza|confiance|confidenza|置信度|уверенность"
@@ -146,19 +148,20 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _GAP = re.compile(
-    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|à|a|至|到)"
-    r"|(?P<pair>[,;|])|(?P<and>and|und|et|y|&))?[\s<\[({\"'*_`]*(?:t\s?=\s?)?",
+    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|à|al?|hasta|至|到|から)"
+    r"|(?P<pair>[,;|])|(?P<and>and|und|et|y|&))?[\s<\[({\"'*_`~≈第]*"
+    rf"(?:t\s?=\s?|(?:{ABOUT})\s|(?:(?:the|el|la)\s)?{_SECOND})?",
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
-    r"(?<![A-Za-z])(?:for|lasting|lasts?|lasted|duration|length|takes?|took|taking|waits?|waiting|pauses?|pausing"
-    r"|holds?|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin|tolerance)"
-    r"[\s:=~≈(]{1,4}(?:(?:of|is|about|around|another|approximately|roughly)\s)?$", re.IGNORECASE
+    r"(?<![A-Za-z])(?:for|last(?:s|ed|ing)?|duration|length|takes?|took|taking|wait(?:s|ing)?|paus(?:es?|ing)|holds?|spans"
+    r"|runs|goes|continues|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin"
+    rf"|tolerance)[\s:=~≈(]{{1,4}}(?:(?:of|is|another|{ABOUT})\s){{0,2}}$", re.IGNORECASE
 )  # fmt: skip
 _LONG = re.compile(r"\s?(?:long|video|clip|recording)\b", re.IGNORECASE)
 _ROLE = re.compile(
-    r"(?<![A-Za-z])(?:(?P<start>start|begin|from|onset)|(?P<end>end|finish|stop|until|till|offset|to))"
-    r"(?:s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point)){0,3}"
+    r"(?<![A-Za-z])(?:(?P<start>start|begin|from|onset)|(?P<end>end|finish|stop|until|till|offset|to|done))"
+    rf"(?:e?s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point|the|{ABOUT})){{0,3}}"
     r"[\s:=>|*_`\"'()<\[~≈-]{0,8}$", re.IGNORECASE
 )  # fmt: skip
 _TO_THE_END = re.compile(r"[\s>]{0,3}(?:to|until|till|[-–—→]+)\s(?:the\s)?(?:very\s)?end", re.IGNORECASE)
@@ -203,7 +206,8 @@ def _tokens(text: str) -> list[_Token]:
         before, after = text[max(last, start - 40) : start], text[stop : stop + 16]
         closed = after.lstrip().startswith(">") and text.rfind("<", 0, start) > text.rfind(">", 0, start)
         bracketed = closed or (before.endswith("<") and ">" in text[stop:])
-        form = 3 if bracketed else 2 if m["n"] is None or m["unit"] else 1 if "." in m["n"] else 0
+        bare = m["n"] is not None and not m["unit"] and _UNIT_BEFORE.search(before) is None
+        form = 3 if bracketed else 2 if not bare else 1 if "." in m["n"] else 0
         more = framed and form == tokens[-1].form and _MORE_FRAMES.fullmatch(before)
         framed = form != 2 and (_FRAMES.search(before) or more)
         foreign = framed or (m["sign"] == "+" and form != 3)
@@ -220,7 +224,7 @@ def _joint(text: str, a: _Token, b: _Token) -> Literal["range", "pair", ""]:
     gap = text[a.stop : b.begin]
     if gap.strip() in ("(", "["):  # "1.8 s (4.3 s)": it may be the same in another way, or a correction
         return ""
-    found = _GAP.fullmatch(gap) if len(gap) <= 16 else None
+    found = _GAP.fullmatch(gap) if len(gap) <= 24 else None
     if found is None:
         return ""
     if found["and"]:
@@ -293,7 +297,7 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
         return *outer[0], ""
     long = [t for t in lone if t.role == "length"]
     lone = [t for t in lone if t.role != "length"]
-    if pairs or len(lone) > 2 or not lone or (long and long[-1].begin > lone[0].begin):
+    if pairs or len(lone) > 2 or not lone or (long and long[-1].begin > lone[0].begin and lone[0].role != "start"):
         raise _Unclear
     if len(lone) == 1:
         role = lone[0].role
@@ -315,7 +319,7 @@ _BROKEN = re.compile(
     r"|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
     r"|(?<![0-9.,:])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|:[0-9]{2})|[0-9]\.[0-9]+,[0-9]{1,2}(?![0-9.:])"
     r"|(?<![0-9])[0-9]{1,3}\.[0-9]{3}\s?(?:ms|msecs?|milliseconds?)\b|:[0-9]{2}[.,][0-9]+\.[0-9]"
-    r"|[0-9]\s?(?:[a-z]{1,7}\s?)?(?:\.{2,}|-+>?|[–—~→])\s*(?:[)\]},;?]|\.{2}|$)"  # 1.8 -
+    r"|[0-9]\s?(?:[a-z]{1,7}\s?)?(?:\.{2,}|-+>?|[–—~→])\s*(?:[)\]},;?]|\.{2}|$|(?<![sc秒]\s[-–—]\s\s)it\b)"  # 1.8 -
     rf"|[0-9]\s?(?:-|–|—|to|until|till|bis|and|or|,)\s?[0-9]+(?:\.[0-9]+)?\s?(?:{_MINUTES}|h|hours?|ms|milli[a-z]+)\b"
     r"|\([0-9]{1,4}\.[0-9]{1,3}\s?[,;]\s?[0-9]{1,4}\.[0-9]{1,3}\s?(?:[,;]\s?[0-9.]+\s?)?\)",  # a point: (0.9, 1.8)
     re.IGNORECASE,

@@ -678,7 +678,9 @@ def test_a_text_of_a_known_shape_has_the_status_of_the_first(beside: str) -> Non
         "Times relative to 10 s:\n{}", "Timestamps since 10:15:00:\n{}", "Durations:\n{}",
         "How long each event takes:\n{}",
         "Confidence per event:\n{}", "Positions of the gripper in m:\n{}", "Seconds before the end of the video:\n{}",
-        "Times at 2x playback:\n{}", "Wrong answer:\n{}", "Of another video:\n{}",
+        "Times at 2x playback:\n{}", "Wrong answer:\n{}", "Of another video:\n{}", "Of the original video:\n{}",
+        "{}\nThe overlay is off by 1 s.", "{}\nThe clock counts down.", "{}\nThese are the numbers of the frames.",
+        "{}\nTimes come from the frame index.", "{}\nBased on the frames per second.",
     ],
 )  # fmt: skip
 def test_a_line_about_all_times_holds_for_each_of_them(beside: str) -> None:
@@ -694,7 +696,9 @@ def test_a_line_about_all_times_holds_for_each_of_them(beside: str) -> None:
         "I went through the video frame by frame.\n{}", "{}\nTotal duration: 10 s",
         "With high confidence, the events are:\n{}",
         "All times are relative to the start of the video.\n{}", "Events, with start, end and duration:\n{}",
-        "{}\nThe video ends at 10.0 s.", "{}\nTimes are rounded to 0.1 s.",
+        "{}\nThe video ends at 10.0 s.", "{}\nTimes are rounded to 0.1 s.", "Looking at the times in each frame:\n{}",
+        "{}\n**Note:** Times are based on the visible frames.", "{}\nNo other events occur in the video.",
+        "{}\nThey may vary slightly, depending on the exact frame.", "{}\n- The gripper closes at 1.8 s.",
     ],
 )  # fmt: skip
 def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) -> None:
@@ -704,6 +708,53 @@ def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) 
     ):
         text = beside.replace("{}", events.replace("{0}", RED[0]).replace("{1}", RED[1]))
         assert [(e.start, e.usable) for e in parse_answer(text, RED, 100.0).events] == [(1.8, True), (4.3, True)], text
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "This event starts at approximately {a} seconds and ends at approximately {b} seconds.", "~{a}s to ~{b}s",
+        "starts around {a} seconds and ends around {b} seconds", "begins at {a} s and lasts until {b} s",
+        "begins at {a} s and lasts for about 0.8 s", "starts at {a} s, duration 0.8 s", "Frame 12 ({a}s)",
+        "frames 54-78 ({a}s-{b}s)", "(Frame 12, {a} s)", "from the {a}-second mark to the {b}-second mark",
+        "from second {a} to second {b}", "von Sekunde {a} bis Sekunde {b}", "del segundo {a} al segundo {b}",
+        "第{a}秒到第{b}秒", "{a}秒から{b}秒まで", "✅ {a} s", "⏱️ {a} s", "occurs at the {a} second mark",
+    ],
+)
+def test_times_as_models_put_them_into_words(times: str) -> None:
+    for a, b in ((1.8, 2.6), (3, 5)):
+        text = times.format(a=a, b=b)
+        for line in (f"1. **{RED[0]}**: {text}", f"{RED[0]}: {text}", f"1️⃣ {RED[0]} – {text}"):
+            assert [(e.start, e.status) for e in parse_answer(line, RED[:1], 10.0).events] == [(a, "ok")], line
+    line = f"1.8 s - {RED[0]}\n4.3 seconds – {RED[1]}"
+    assert [e.start for e in parse_answer(line, RED, 10.0).events if e.usable] == [1.8, 4.3]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        "finishes at {} s", "is done at {} s", "spans {} s", "continues {} s", "frames 54-78 ({} s)",
+        "a {}-second event", "after second {}", "mark {}", "1,{} s", "{} s - ",
+    ],
+)  # fmt: skip
+def test_ends_and_lengths_are_no_starts(times: str) -> None:
+    for form in (f"{RED[0]}: {{}}", "The event {}"):
+        text = form.format(times.format(2.6 if "," not in times else 8))
+        assert not any(e.usable for e in parse_answer(text, RED[:1], 10.0).events), text
+
+
+def test_numbers_past_the_count_begin_no_second_answer() -> None:
+    again = LINES.replace("Event 1", "Event 3").replace("Event 2", "Event 4").replace("1.8", "6.0")
+    assert [(e.start, e.status) for e in parse_answer(f"{LINES}\n{again}", RED, 10.0).events] == [
+        (1.8, "duplicate"), (4.3, "ok"),
+    ]  # fmt: skip
+
+
+def test_prose_below_json_may_repeat_its_times() -> None:
+    for below, usable in (("1. It closes at 1.8 s.", True), ("1. It closes at 1.9 s.", False), ("Add 5 s.", False)):
+        assert {e.usable for e in parse_answer(f"{EVENTS}\n{below}", RED, 10.0).events} == {usable}
+    both = [{"label": n, "start": a, "end": b, "start_frame": 54, "end_frame": 78} for n, a, b in SPANS]
+    assert [e.start for e in parse_answer(json.dumps(both), RED, 10.0).events if e.usable] == [1.8, 4.3]
 
 
 @pytest.mark.parametrize(
