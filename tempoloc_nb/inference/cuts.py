@@ -46,11 +46,6 @@ def gripper_cuts(signal: Signal, least_hold: float = LEAST_HOLD) -> list[Cut]:
     kept = [t for t in find_transitions(signal) if t.hold >= least_hold]
     return [Cut(t.time, f"{t.kind} {t.arm}".strip(), min(1.0, t.hold)) for t in kept]
 
-
-def _motion_cuts(video: Footage | str) -> list[Cut]:
-    """A cut where the pixels of a video move on after each rest. Raises `TempolocError` for what cannot be read."""
-    return [Cut(time, "rest", depth) for time, depth in rests(*pixel_motion(video))]
-
 # %% ../../nbs/45_inference/07_cuts.ipynb #c4411fc1
 _APART = 0.5  # s
 
@@ -63,7 +58,7 @@ def merge_cuts(first: Sequence[Cut], others: Sequence[Cut], apart: float = _APAR
 # %% ../../nbs/45_inference/07_cuts.ipynb #f5aff915
 def _cuts_of(video: Footage, by: By, signal: Signal | None) -> tuple[list[Cut], list[str]]:
     """The cuts of a recording, and lines on what is left out."""
-    seen = _motion_cuts(video) if by != "gripper" else []
+    seen = [Cut(time, "rest", depth) for time, depth in rests(*pixel_motion(video))] if by != "gripper" else []
     if by == "motion":
         return seen, [] if seen else ["the picture never rests: no cut"]
     if signal is None:

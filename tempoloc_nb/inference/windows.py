@@ -53,11 +53,6 @@ class Windowed(Search):
                 self.windows[name] = window
                 yield clip, name, window
 
-# %% ../../nbs/45_inference/04_windows.ipynb #89433d05
-def _border(before: Window, after: Window) -> float:
-    """Where (s) the earlier of two windows stops to decide."""
-    return (before.end + after.begin) / 2 if before.end > after.begin else before.end
-
 # %% ../../nbs/45_inference/04_windows.ipynb #9c365695
 def _straddling(
     before: Sequence[LoggedEvent], after: Sequence[LoggedEvent], border: float, within: float
@@ -75,7 +70,7 @@ def _joined(
     windows: Sequence[Window], events: Sequence[Sequence[LoggedEvent]], within: float
 ) -> tuple[LoggedEvent, ...]:
     """The events of all windows, each once."""
-    borders = [_border(a, b) for a, b in pairwise(windows)]
+    borders = [(a.end + b.begin) / 2 if a.end > b.begin else a.end for a, b in pairwise(windows)]
     lows, highs = [float("-inf"), *borders], [*borders, float("inf")]
     kept = [{id(e): e for e in own if low <= e.time < high}
             for own, low, high in zip(events, lows, highs, strict=True)]  # fmt: skip

@@ -15,8 +15,8 @@ from .phrases import beside_absence, corrects, denies, is_strange, match_label, 
 from .times import Span, read_span
 
 # %% auto #0
-__all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'without_marks',
-           'read_lines']
+__all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'without_labels',
+           'without_marks', 'read_lines']
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4c0c5783
 @dataclass(slots=True)
@@ -164,12 +164,12 @@ def read_line(line: str, labels: tuple[str, ...]) -> Entry:
     if span is not None and any(denies(words, label) for label in labels):
         span = None
     unread = span is None and _DIGIT.findall(told) != _DIGIT.findall(words)
-    strange = bool(labels) and (_is_odd(told, labels) or any(misleads(_without(cell, labels)) for cell in cells))
+    strange = bool(labels) and (_is_odd(told, labels) or any(misleads(without_labels(cell, labels)) for cell in cells))
     raw = show_labels(line, labels).strip()[:MAX_RAW]
     return Entry(span, number, show_labels(words, labels), raw, unread, strange=strange)
 
 
-def _without(text: str, labels: tuple[str, ...]) -> str:
+def without_labels(text: str, labels: tuple[str, ...]) -> str:
     """The text with "it" in place of its labels."""
     return _HIDDEN.sub(" it ", _any_label(labels)[0].sub(" it ", text))
 
@@ -183,7 +183,7 @@ def _is_odd(told: str, labels: tuple[str, ...]) -> bool:
 
     In the form that was asked for, an event may be described in any words, as models do; they may not mislead.
     """
-    rest = _without(told, labels)
+    rest = without_labels(told, labels)
     asked = _AS_ASKED.match(rest)
     if asked is None or not (words := rest[asked.end() :].strip(" |.*")):
         return is_strange(rest, labels)
@@ -198,11 +198,6 @@ _CUE_SETTING = re.compile(r"\s(?:align|position|line|size|vertical|region):\S+",
 _CUE_NUMBER = re.compile(r"\s*[0-9]{1,4}\s*")
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #727ddf4a
-def _about_all(line: str) -> bool:
-    """Whether a line that goes on from an event says that no number is of seconds, or that all are no answer."""
-    return names_unit(line) or (misleads(line) and beside_absence(line) is None)
-
-
 @dataclass(slots=True)
 class _Lines:
     """The entries of a text so far; `pairing` are the ways in which lines of labels and of times were put together."""
@@ -221,11 +216,12 @@ class _Lines:
         if not labelled and entry.number is None and not _DIGIT.search(line) and names_unit(line):
             self.beside.append((line, len(self.entries)))
         elif above is not None and self._join(entry, above, line, labelled, labels):
-            if not labelled and entry.strange and ":" not in line and _about_all(line):
+            about_all = not labelled and entry.strange and ":" not in line and misleads(line)
+            if about_all and (names_unit(line) or beside_absence(line) is None):
                 self.beside.append((line, len(self.entries)))
         elif entry.number is not None or labelled or entry.span is not None:
             entry.turn = self.turn
-            entry.strange = entry.strange if entry.span is not None else misleads(_without(line, labels))
+            entry.strange = entry.strange if entry.span is not None else misleads(without_labels(line, labels))
             self.entries.append(entry)
             if not labelled and (entry.number is None or entry.span is None) and names_unit(line):
                 self.beside.append((line, len(self.entries)))

@@ -102,15 +102,11 @@ def _rows(block: str) -> list[Entry] | None:
     return found
 
 # %% ../../nbs/40_scoring/06_listed.ipynb #e44825ce
-def _is_heading(line: str) -> bool:
-    """Whether a line tells no event: it has no digit, and is a heading or ends in a colon."""
-    return not _DIGIT.search(line) and (line.startswith("#") or line.rstrip(" *_").endswith(":"))
-
-
 def _lines(block: str) -> Iterator[Entry]:
     for full in block.splitlines():
         line = full.strip()
-        if not line.strip("|-:+*_=`~ \t") or _is_heading(line):
+        heads = not _DIGIT.search(line) and (line.startswith("#") or line.rstrip(" *_").endswith(":"))
+        if heads or not line.strip("|-:+*_=`~ \t"):
             continue
         if line.startswith("|"):
             line = " - ".join(cell.strip(" *`") for cell in line.strip("|").split("|"))

@@ -116,9 +116,6 @@ def _is_verb(word: str, raw: str, first: bool) -> bool:
     return word in _SAME or (first and len(raw) > 4 and raw.endswith("ing"))
 
 
-def _says_nothing(word: str, numbered: bool) -> bool:
-    return not numbered if word.isdecimal() else word in _SILENT or len(word) == 1
-
 # %% ../../nbs/40_scoring/03_phrases.ipynb #091229fc
 @lru_cache(maxsize=4096)
 def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
@@ -131,9 +128,10 @@ def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
     part = "before"
     for raw in _WORD.findall(text[:400].lower()):
         word = _word(raw)
+        silent = not numbered if word.isdecimal() else word in _SILENT or len(word) == 1
         if raw in _PREPOSITIONS:
             part = _PREPOSITIONS[raw] if verbs or parts["before"] else part
-        elif raw in _ARTICLES or (word not in kept and _says_nothing(word, numbered)):
+        elif raw in _ARTICLES or (word not in kept and silent):
             continue
         elif _is_verb(word, raw, first=not verbs and not parts["before"]):
             verbs.add(word)
@@ -145,13 +143,9 @@ def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
     return _Phrase(frozenset(verbs), tuple(own), tuple((p, tuple(w)) for p, w in sorted(parts.items())))
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #12b7d508
-def _like(a: str, b: str) -> bool:
-    return a == b or (len(a) > 5 and a[:6] == b[:6])
-
-
 def _within(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether each of the words stands among others."""
-    return all(any(_like(word, other) for other in others) for word in some)
+    return all(any(a == b or (len(a) > 5 and a[:6] == b[:6]) for b in others) for a in some)
 
 
 def _agree(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
@@ -295,8 +289,8 @@ _HARMLESS_TEXT = """
     round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
     x off out into onto down their its his her they he she wait actually correction
     sorry oops lasts lasting lasted continues continuing spans runs goes
-    ab del al el la desde hasta 第 到第 から まで bei zwischen und de à y et entre segundo segundos seconde secondes
-    ereignis schritt evento événement étape paso 至 到 秒 从 在
+    ab del al el la desde hasta da até с до 第 到第 から まで 부터 까지 bei zwischen und de à y et entre
+    segundo segundos seconde secondes ereignis schritt evento événement étape paso 至 到 秒 从 在
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())
 _SCORED = re.compile(
@@ -307,6 +301,7 @@ _SCORED = re.compile(
     r"|\(?frames?\s[0-9]{1,5}(?P<to>\s?[-–]\s?[0-9]{1,5})?(?:\)|(?=\s?[(,:]\s?[0-9.]+\s?s(?(to)\s?[-–])))"
     rf"|\bin the (?:last|first) frames\b|\b(?:in this|the) [0-9.]{{1,6}} s (?:video|clip)\b|\bt\s?[=:]\s?(?=[<0-9])"
     rf"|(?:\b(?:{ABOUT})|[~≈])\s?(?:the\s)?(?=[<0-9])|confidence level is [0-9.]+"
+    r"|\b(?:confidence|certainty)\s?[:=]\s?(?:very\s)?(?:high|medium)\b|\b(?:high|medium)\s(?:confidence|certainty)\b"
     r"|\bfor the (?:first|second|third|fourth|fifth|sixth|last) time\b|(?<=[a-z]{2})\.?[0-9]+(?:\.[0-9]+)?>?|<</",
     re.IGNORECASE,
 )
@@ -314,11 +309,11 @@ _BETWEEN = re.compile(r"\bbetween(?!\W{1,6}•\W{1,6}(?:and|to|&|-|–)\W{1,6}�
 _SPENT = re.compile(
     r"\b(?:with|of|on|up|off|out|down|into|onto|go|then|first|here|white|black)\s{0,2}<?\s?•"
     r"|\bin\s<?\s?•(?!\W{0,8}(?:to|and)?\W{0,4}•)"
-    r"|•\s{0,3}(?:off|out|down|on|loaf|over|left|remaining|to go|at most|in all|up"
+    r"|\b(?:second|other)\s(?:clip|video)\b|•\s{0,3}(?:off|out|down|on|loaf|over|left|remaining|to go|at most|in all|up"
     r"|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
 )
 _LIST_MARK = re.compile(r"^[\s>*\-•+#]{1,8}")
-_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）🔹🔸🔴🟢🔵🟡✅✔☑⏱⏰⏳🕐-🕧📌📍▶👉]")
+_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）@✓🔹🔸🔴🟢🔵🟡✅✔☑⏱⏰⏳🕐-🕧📌📍▶👉]")
 _WORDS = re.compile(r"•|[^\W_]+(?:['’]s\b)?")
 
 

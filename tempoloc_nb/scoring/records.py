@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import Any
 
 from tempoloc_nb.scoring.dialects import (
-    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels, without_marks,
+    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels, without_labels,
+    without_marks,
 )
 from tempoloc_nb.scoring.phrases import (
     beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, tells_more,
@@ -253,17 +254,13 @@ def _with_rows(value: Any) -> Any:
         return value
     columns = {k: v for k, v in value.items() if isinstance(v, list)}
     plain = {k: plain_key(str(k)[:40]) for k in columns}
-    named = [k for k in columns if plain[k].removesuffix("s") in LABEL_KEYS and all(map(_is_text, columns[k]))]
+    named = [k for k in columns if plain[k].removesuffix("s") in LABEL_KEYS and {*map(type, columns[k])} == {str}]
     timed = any(map(is_time_key, plain.values()))
     if len(named) != 1 or not timed or len({len(v) for v in columns.values()}) > 1:
         return {k: _with_rows(v) for k, v in value.items()}
     keys = ["label" if k in named else k for k in columns]
     rows = [dict(zip(keys, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return {k: v for k, v in value.items() if k not in columns} | {"": rows}
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
 
 
 def json_value(text: str) -> Any:
@@ -514,6 +511,23 @@ def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> 
             e.index = place
 
 # %% ../../nbs/40_scoring/05_records.ipynb #502b7e8f
+_PART = re.compile(
+    r"\b(?:(?:(?P<start>start|begin|onset)|(?P<end>end|finish|stop|done|until|till|complet))[a-z]*|before|after|not|never"
+    r"|(?:duration|length|confidence|score)(?=\s(?:of|for)\b)|time\sto)(?:[\s_](?:of|for|with|the|event))*[\W_]{1,4}it\b"
+    r"|\bit[\W_]{1,4}(?:(?P<over>end|finish|stop|done|complet)|(?P<beside>duration|length|frame|confidence|score))",
+    re.IGNORECASE,
+)
+
+
+def _mark_part(entry: Entry, span: Span, labels: tuple[str, ...], keyed: bool) -> None:
+    """Note that the words around an event's label are of its end, or of no time of it: "end of grasping the cube"."""
+    found = _PART.search(without_labels(entry.words, labels))
+    if found and span.end is None and (found["end"] or found["over"] or (found["start"] and not span.lone)):
+        entry.span = Span(span.start, None, "start" if found["start"] else "end")
+    elif found and not found["start"] and (keyed or not found["beside"]):
+        entry.strange = True
+
+
 def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool, keyed: bool = True) -> list[Entry]:
     """Say which event each entry is about."""
     _count_from_one(entries, len(labels), keyed)
@@ -524,6 +538,8 @@ def _assign(entries: list[Entry], labels: tuple[str, ...], in_order: bool, keyed
         if e.span is not None and joins_labels(e.raw, labels):
             e.span, e.unread = None, True
         e.other = e.index is not None and not e.labelled and names_another(e.words, labels[e.index], labels)
+        if e.labelled and e.span is not None and (keyed or e.span.end is None):
+            _mark_part(e, e.span, labels, keyed)
     return entries
 
 # %% ../../nbs/40_scoring/05_records.ipynb #01f2fb0f

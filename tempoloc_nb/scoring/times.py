@@ -148,8 +148,8 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _GAP = re.compile(
-    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|until|till|through|thru|up to|bis|à|al?|hasta|至|到|から)"
-    r"|(?P<pair>[,;|])|(?P<and>and|und|et|y|&))?[\s<\[({\"'*_`~≈第]*"
+    r"[\s>\])}\"'*_`]*(?:(?P<range>-+>?|=+>|[–—~→]|to|(?:un)?till?|through|thru|up to|bis|à|al?|hasta|até|до|至|到|から"
+    r"|부터)|(?P<pair>[,;|])|(?P<and>and|und|et|y|&))?[\s<\[({\"'*_`~≈第]*"
     rf"(?:t\s?=\s?|(?:{ABOUT})\s|(?:(?:the|el|la)\s)?{_SECOND})?",
     re.IGNORECASE,
 )
@@ -216,6 +216,7 @@ def _tokens(text: str) -> list[_Token]:
     return tokens
 
 # %% ../../nbs/40_scoring/02_times.ipynb #a99e9496
+_AT = re.compile(rf"\bat\s(?:(?:the|{ABOUT})\s){{0,2}}[*<`]{{0,3}}$", re.IGNORECASE)  # "at 1.8 s, ends at 2.6 s"
 _BETWEEN = re.compile(r"(?:between|zwischen|entre)[\s<\[(*]{0,4}$", re.IGNORECASE)
 
 
@@ -292,7 +293,8 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
     if form == 0:
         raise _Unclear
     pairs, lone = _pairs(text, tokens, form)
-    outer = [p for p in pairs if not _in_parentheses(text, p[0])] if len(pairs) > 1 else pairs
+    outer = [p for p in pairs if text.count("(", 0, p[0].begin) <= text.count(")", 0, p[0].begin)]
+    outer = outer if len(pairs) > 1 else pairs
     if len(outer) == 1 and (form > 1 or not lone):
         return *outer[0], ""
     long = [t for t in lone if t.role == "length"]
@@ -304,13 +306,9 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
         return lone[0], None, role if role in ("start", "end") else ""
     if [t.role for t in lone] == ["end", "start"]:
         lone.reverse()
-    elif [t.role for t in lone] != ["start", "end"]:
+    elif lone[1].role != "end" or lone[0].role == "end" or not (lone[0].role or _AT.search(text, 0, lone[0].begin)):
         raise _Unclear
     return lone[0], lone[1], ""
-
-
-def _in_parentheses(text: str, token: _Token) -> bool:
-    return text.count("(", 0, token.begin) > text.count(")", 0, token.begin)
 
 # %% ../../nbs/40_scoring/02_times.ipynb #5a0c0002
 _BROKEN = re.compile(

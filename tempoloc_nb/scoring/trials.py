@@ -365,7 +365,7 @@ def _read_piece(piece: _Piece, index: _ClipIndex) -> Trials | tuple[int, str]:
             keys.check(line)
             columns.add(row, place)
         except TempolocError as error:
-            if _is_wide(line, place):
+            if place == 0 and (line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in line[:4]):
                 return place, f"{LINE} is UTF-16 or UTF-32: save the file as UTF-8"
             damaged = _is_damaged(line)
             if damaged and line.endswith(b"\n") and not _is_utf8(line):
@@ -376,11 +376,6 @@ def _read_piece(piece: _Piece, index: _ClipIndex) -> Trials | tuple[int, str]:
             way = "; delete that line, and the command that wrote the file asks again for what it held"
             return place, f"{error}{way if damaged else ''}"
     return columns.trials(truncated)
-
-
-def _is_wide(line: bytes, place: int) -> bool:
-    """Whether a file's first line is not in UTF-8, as some editors and shells save it, but in units of 2 or 4 bytes."""
-    return place == 0 and (line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in line[:4])
 
 
 def _is_utf8(line: bytes) -> bool:

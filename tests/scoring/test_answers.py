@@ -718,9 +718,10 @@ def test_a_line_that_says_how_the_video_was_watched_spoils_nothing(beside: str) 
         "begins at {a} s and lasts for about 0.8 s", "starts at {a} s, duration 0.8 s", "Frame 12 ({a}s)",
         "frames 54-78 ({a}s-{b}s)", "(Frame 12, {a} s)", "from the {a}-second mark to the {b}-second mark",
         "from second {a} to second {b}", "von Sekunde {a} bis Sekunde {b}", "del segundo {a} al segundo {b}",
-        "第{a}秒到第{b}秒", "{a}秒から{b}秒まで", "✅ {a} s", "⏱️ {a} s", "occurs at the {a} second mark",
+        "第{a}秒到第{b}秒", "{a}秒から{b}秒まで", "{a}초부터 {b}초까지", "с {a} с до {b} с", "✅ {a} s", "⏱️ {a} s",
+        "@ {a} s", "occurs at the {a} second mark", "at {a} s, and ends at {b} s", "{a}s-{b}s [high confidence]",
     ],
-)
+)  # fmt: skip
 def test_times_as_models_put_them_into_words(times: str) -> None:
     for a, b in ((1.8, 2.6), (3, 5)):
         text = times.format(a=a, b=b)
@@ -741,6 +742,21 @@ def test_ends_and_lengths_are_no_starts(times: str) -> None:
     for form in (f"{RED[0]}: {{}}", "The event {}"):
         text = form.format(times.format(2.6 if "," not in times else 8))
         assert not any(e.usable for e in parse_answer(text, RED[:1], 10.0).events), text
+
+
+@pytest.mark.parametrize(
+    "name", ["end of {}", "{} end", "{}_end", "finishing {}", "{} ends at", "until {}", "before {}", "after {}"]
+)
+def test_a_name_that_says_more_than_its_label_is_not_the_events_start(name: str) -> None:
+    part = name.format(RED[0])
+    rows = [{"event": part, "time": 2.6}], [{"event": part, "start": 2.6}], [{"event": part, "start": 0.9, "end": 2.6}]
+    texts = [f"{part}: 2.6 s", f"The robot: {part} at 2.6 s", f"- **{part}**\n  - 2.6 s", f"event,time\n{part},2.6"]
+    for text in (*map(json.dumps, rows), *texts, f"| Event | Time (s) |\n|---|---|\n| {part} | 2.6 |"):
+        assert not any(e.usable for e in parse_answer(text, RED[:1], 10.0).events), text
+    both = f"Start of {RED[0]}: 1.8 s\nEnd of {RED[0]}: 2.6 s"
+    for side, time in (("start", 1.8), ("end", 2.6)):
+        (event,) = parse_answer(both, RED[:1], 10.0, side).events  # type: ignore[arg-type]
+        assert (event.boundary(side), event.usable) == (time, True)  # type: ignore[arg-type]
 
 
 def test_numbers_past_the_count_begin_no_second_answer() -> None:
