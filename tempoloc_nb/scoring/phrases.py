@@ -247,7 +247,7 @@ _OTHER_HEAD = re.compile(
     r"|(?:seconds|time) (?:left|until|before)\b|(?!.*\b(?:times?|timestamps?|starts?|ends?|intervals?)\b)"
     r"(?:confidences?"
     r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?"
-    r"|widths?|forces?|x, ?y)\b)[^.]*:\W*$", re.IGNORECASE,
+    r"|widths?|forces?|x, ?y)\b)[^.]*(?::|\bin seconds\.?)\W*$", re.IGNORECASE,
 )  # fmt: skip
 
 

@@ -144,7 +144,9 @@ _BOUND = re.compile(
     r"|earliest)|[≤≥]|[<>]=|[\s:(][<>])\s{0,2}$", re.IGNORECASE
 )  # fmt: skip
 _RELATIVE = re.compile(
-    r"\s?(?:later|earlier|ago|prior|(?:after|before|past)(?! (?:the )?(?:start|beginning) of)|from (?:the )?end)\b",
+    r"\s?(?:later|earlier|ago|prior|(?:after|before|past)(?! (?:the )?(?:start|beginning) of)|from (?:the )?end"
+    r"|(?:from|into)(?: (?:the|its|this|that|a))? (?:event|step|grasp|relea|push|pour|lift|appro|conta|open|clos|inser"
+    r"|press|pick|plac|drop|mov(?!ie)|motio|previ|last)\w*)\b",
     re.IGNORECASE,
 )
 _GAP = re.compile(
@@ -314,7 +316,7 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
 _BROKEN = re.compile(
     r"(?<![0-9.,:<])[0-9]{1,3}[\s'][0-9]{3}(?:\.[0-9]+)?(?!\.?[0-9:]|\s?>)"  # 1 800, 1 234.5 s
     r"|[0-9]\s?[<≤]=?\s?[a-z]\s?[<≤]"  # 1.8 < t < 4.3
-    r"|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
+    r"|[:=]\s?[0-9]{1,2}\s[0-9]{1,2}\s?(?:s|sec|seconds?)\b|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
     r"|(?<![0-9.,:])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|:[0-9]{2})|[0-9]\.[0-9]+,[0-9]{1,2}(?![0-9.:])"
     r"|(?<![0-9])[0-9]{1,3}\.[0-9]{3}\s?(?:ms|msecs?|milliseconds?)\b|:[0-9]{2}[.,][0-9]+\.[0-9]"
     r"|[0-9]\s?(?:[a-z]{1,7}\s?)?(?:\.{2,}|-+>?|[–—~→])\s*(?:[)\]},;?]|\.{2}|$|(?<![sc秒]\s[-–—]\s\s)it\b)"  # 1.8 -

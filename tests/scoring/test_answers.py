@@ -676,7 +676,7 @@ def test_a_text_of_a_known_shape_has_the_status_of_the_first(beside: str) -> Non
         "{}\nAdd 10 s to each.", "{}\nAll times are shifted by 10 s.", "{}\nOn reflection, the grasp is at 2.8 s.",
         "{}\nThe grasp could also be at 2.8 s.", "{}\n2. values are in frames", "{}\nThese are counted from the end.",
         "Times relative to 10 s:\n{}", "Timestamps since 10:15:00:\n{}", "Durations:\n{}",
-        "How long each event takes:\n{}",
+        "How long each event takes:\n{}", "Durations are given in seconds.\n{}",
         "Confidence per event:\n{}", "Positions of the gripper in m:\n{}", "Seconds before the end of the video:\n{}",
         "Times at 2x playback:\n{}", "Wrong answer:\n{}", "Of another video:\n{}", "Of the original video:\n{}",
         "{}\nThe overlay is off by 1 s.", "{}\nThe clock counts down.", "{}\nThese are the numbers of the frames.",
@@ -735,6 +735,7 @@ def test_times_as_models_put_them_into_words(times: str) -> None:
     "times",
     [
         "finishes at {} s", "is done at {} s", "spans {} s", "continues {} s", "frames 54-78 ({} s)",
+        "{} s from the push", "{} s into the approach", "{} s from grasping it",
         "a {}-second event", "after second {}", "mark {}", "1,{} s", "{} s - ",
     ],
 )  # fmt: skip
@@ -757,6 +758,10 @@ def test_a_name_that_says_more_than_its_label_is_not_the_events_start(name: str)
     for side, time in (("start", 1.8), ("end", 2.6)):
         (event,) = parse_answer(both, RED[:1], 10.0, side).events  # type: ignore[arg-type]
         assert (event.boundary(side), event.usable) == (time, True)  # type: ignore[arg-type]
+
+
+def test_a_number_that_a_space_splits_is_none() -> None:
+    assert not parse_answer(f"{RED[0]}: 1 8 s", RED[:1], 10.0).events[0].usable
 
 
 def test_numbers_past_the_count_begin_no_second_answer() -> None:
