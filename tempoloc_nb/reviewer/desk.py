@@ -18,8 +18,7 @@ from PIL import Image
 from ..clips.manifest import Clip, own_edges
 from ..core.errors import TempolocError, shown, unknown
 from ..formats.corrections import MANIFEST, Proposal, Row
-from ..formats.correction_files import read_csv, write_csv
-from ..formats.correction_files import read_vtt, write_vtt
+from ..formats.correction_files import read_csv, read_vtt, write_csv, write_vtt
 from ..inference.signals import Signal, find_transitions
 from .edits import Marked, history, places
 from .session import Answers, Conflict, Review, last_remark, remarks, revision_of
@@ -28,7 +27,7 @@ from ..video.files import Footage, FrameSource, VideoInfo, decode, encode, probe
 from ..video.view import jpeg
 
 # %% auto #0
-__all__ = ['TYPES', 'Request', 'strip_of', 'file_error', 'Desk']
+__all__ = ['TYPES', 'Request', 'strip_of', 'error_line', 'Desk']
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #a8522369
 TYPES = {".mp4": "video/mp4", ".m4v": "video/mp4", ".mov": "video/mp4", ".webm": "video/webm"}
@@ -98,7 +97,6 @@ class _Media:
             return self._copies[key]
 
     def close(self) -> None:
-        """Remove the copies."""
         if self._folder is not None:
             self._folder.cleanup()
 
@@ -321,8 +319,10 @@ def _labels_of(request: Request, key: str) -> list[str]:
     return value
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #d11e9aa3
-def file_error(error: OSError) -> str:
-    """Which file has gone, or cannot be read or written, and why."""
+def error_line(error: TempolocError | OSError) -> str:
+    """What is wrong; of a file, which one has gone, or cannot be read or written, and why."""
+    if isinstance(error, TempolocError):
+        return str(error)
     name = error.filename2 or error.filename
     if name is None:
         return error.strerror or str(error)
@@ -330,12 +330,7 @@ def file_error(error: OSError) -> str:
     return f"{name} has gone: put it back" if gone else f"{name}: {error.strerror}"
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #7a353478
-_SUGGESTED = 200  # labels at most
-
-
-def _suggested(review: Review) -> list[str]:
-    """The labels of all clips, for the name of a new event."""
-    return [*dict.fromkeys(label for name in review.names for label in review.clip(name).labels)][:_SUGGESTED]
+_SUGGESTED = 200  # labels at most, for the name of a new event
 
 # %% ../../nbs/80_reviewer/30_desk.ipynb #3d1c5cb9
 class Desk:
@@ -361,8 +356,9 @@ class Desk:
     def queue(self) -> dict[str, Any]:
         """A line for each clip, and what holds for all."""
         review, dataset = self.review, self.review.dataset is not None
-        lines = [_queue_line(review, review.clip(name)) for name in review.names]
-        known = {"who": review.who, "output": review.output.name, "labels": _suggested(review),
+        clips = [review.clip(name) for name in review.names]
+        lines, labels = [_queue_line(review, clip) for clip in clips], dict.fromkeys(e for c in clips for e in c.labels)
+        known = {"who": review.who, "output": review.output.name, "labels": [*labels][:_SUGGESTED],
                  "sure": _sure_word(review.answers.values())}  # fmt: skip
         return {"clips": lines, "annotations": dataset, **known}
 
@@ -399,7 +395,5 @@ class Desk:
             if (op := _text_of(request, "op")) not in answers:
                 raise unknown("request", shown(op[:40]), answers)
             return answers[op]()
-        except TempolocError as error:
-            return {"error": str(error)}
-        except OSError as error:
-            return {"error": file_error(error)}
+        except (TempolocError, OSError) as error:
+            return {"error": error_line(error)}

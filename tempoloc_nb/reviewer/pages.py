@@ -27,7 +27,7 @@ from ..core.files import check_folder, folder_or_nothing, parse_object, writing
 from ..core.optional import import_optional
 from ..core.options import check_names
 from ..inference.found import Found
-from .desk import TYPES, Desk, file_error, strip_of
+from .desk import TYPES, Desk, error_line, strip_of
 from .session import Review
 from .sources import open_review
 
@@ -138,10 +138,8 @@ class _Gate(_Answering):
                 act(path)
         except (ConnectionError, TimeoutError):  # the browser went on elsewhere
             self.close_connection = True
-        except TempolocError as error:
-            self._refuse(HTTPStatus.NOT_FOUND, str(error))
-        except OSError as error:  # a file, or its disk
-            self._refuse(HTTPStatus.NOT_FOUND, file_error(error))
+        except (TempolocError, OSError) as error:  # a file, or its disk
+            self._refuse(HTTPStatus.NOT_FOUND, error_line(error))
         except Exception as error:  # the next request may well be answered
             self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, f"the reviewer has a fault: {type(error).__name__}: {error}")
 
@@ -295,10 +293,8 @@ def reply(desk: Desk, message: dict[str, Any]) -> tuple[dict[str, Any], list[byt
             answer, buffers = _footage(desk, request)
         else:
             answer = desk.answer(request)
-    except TempolocError as error:
-        answer = {"error": str(error)}
-    except OSError as error:
-        answer = {"error": file_error(error)}
+    except (TempolocError, OSError) as error:
+        answer = {"error": error_line(error)}
     return {"id": message.get("id"), "answer": answer}, buffers
 
 # %% ../../nbs/80_reviewer/40_pages.ipynb #489e9e11

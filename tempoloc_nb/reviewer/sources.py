@@ -30,8 +30,7 @@ from ..inference.signals import Signal
 from ..models.ask import Form
 from .session import Answers, Review, Trial
 from ..scoring.answers import STATUSES, parse_answer
-from ..scoring.trials import index_clips
-from ..scoring.trials import Trials, read_trials
+from ..scoring.trials import Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
 
@@ -225,10 +224,8 @@ def seen_by(source: Footage, camera: str) -> Footage:
 # %% ../../nbs/80_reviewer/20_sources.ipynb #87492da9
 def _lerobot_events(path: Path, names: Sequence[str]) -> dict[str, tuple[Event, ...]]:
     """The events of episodes `names`, as far as a LeRobot dataset has some."""
-    from tempoloc_nb.formats.lerobot_rows import read_annotations
-    from tempoloc_nb.formats.lerobot import read_episodes
-    from tempoloc_nb.formats.lerobot import read_info
-    from tempoloc_nb.formats.lerobot_rows import events_of, read_subtasks
+    from tempoloc_nb.formats.lerobot import read_episodes, read_info
+    from tempoloc_nb.formats.lerobot_rows import events_of, read_annotations, read_subtasks
 
     info = read_info(path)
     episodes = {e.name: e for e in read_episodes(info)}
@@ -312,11 +309,11 @@ def open_review(
     if not isinstance(source, str | Path | Clips):
         check_unread("a review of what was found", {"events": events, **own, **part})
         return _review_found(source, output, who)
-    if isinstance(source, str | Path):
+    if not isinstance(source, Clips):
         source = str(fetched([source], choice or Choice(), say)[0])
-    if isinstance(source, str | Path) and is_dataset(Path(source)) and Path(source).exists():
-        check_unread("a review of a dataset", own)
-        return _review_dataset(Path(source), events, choice or Choice(), output, who)
+        if is_dataset(Path(source)) and Path(source).exists():
+            check_unread("a review of a dataset", own)
+            return _review_dataset(Path(source), events, choice or Choice(), output, who)
     check_unread("a review of clips", part)
     benchmark = source if isinstance(source, Clips) else _open_benchmark(source, events, say)
     beside = benchmark.root / "predictions.jsonl"
