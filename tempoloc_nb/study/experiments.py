@@ -175,15 +175,18 @@ HF = EngineConfig()  # transformers, one copy of the model
 _loaded: dict[tuple[EngineConfig, str, int | None], Backend] = {}  # the model that was asked last
 
 
-def _load(engine: EngineConfig, model: str, pixels: int | None, title: str) -> Backend:
-    """The engine with a model, kept for the next experiment. There is never more than one in memory."""
-    key = (engine, model, pixels)
+def _load(backend: EngineConfig | Backend, experiment: Experiment, weights: str | Path | None = None) -> Backend:
+    """The engine with an experiment's model, kept for the next one. There is never more than one in memory."""
+    if not isinstance(backend, EngineConfig):
+        return backend
+    model, pixels = str(weights or locate_model(experiment.model).path), experiment.ask.total_pixels
+    key = (backend, model, pixels)
     if key not in _loaded:
         for last in _loaded.values():  # vLLM's engine is a process of its own, which no collection ends
             getattr(last, "close", lambda: None)()
         _loaded.clear()
         gc.collect()
-        _loaded[key] = engine.make(model, total_pixels=pixels, title=title)
+        _loaded[key] = backend.make(model, total_pixels=pixels, title=model_title(experiment.model))
     return _loaded[key]
 
 # %% ../../nbs/85_study/70_experiments.ipynb #d6566d6b
@@ -225,12 +228,11 @@ def run_experiment(
     """
     out = Path(out)
     part = asked_clips(experiment, benchmark, clips, video_root)
-    engine, copies = backend, 1
-    if isinstance(engine, EngineConfig):
+    copies = 1
+    if isinstance(backend, EngineConfig):
         find_videos(part, video_root)  # loading a model can take minutes: say first what is missing
-        path = str(weights) if weights else locate_model(experiment.model).path
-        copies = engine.data_parallel
-        engine = _load(engine, path, experiment.ask.total_pixels, model_title(experiment.model))
+        copies = backend.data_parallel
+    engine = _load(backend, experiment, weights)
     labels = swapped_labels(part, seed=experiment.ask.sampling.seed) if experiment.swapped else None
     ask = experiment.ask.changed(trials=trials)
     summary = answer_clips(part, out, ask, engine, video_root=video_root, labels=labels, progress=progress)
@@ -239,9 +241,6 @@ def run_experiment(
     device = device_name(str(engine.settings().get("device", "cpu")), copies) if here else "server"
     write_record(out, {**read_record(out), "experiment": experiment.record(), "device": device, **measured(out)})
     return summary
-
-
-
 
 # %% ../../nbs/85_study/70_experiments.ipynb #c0n7r015
 def ask_controls(
@@ -252,11 +251,8 @@ def ask_controls(
 
     Raises `TempolocError` as `control_questions` does, and for a benchmark without videos.
     """
-    footage, engine = find_footage(benchmark, video_root), backend
-    if isinstance(engine, EngineConfig):
-        path = locate_model(experiment.model).path
-        engine = _load(engine, path, experiment.ask.total_pixels, model_title(experiment.model))
-    return control_questions(replace(benchmark, footage=footage), experiment.ask, engine, count=count)
+    shown = replace(benchmark, footage=find_footage(benchmark, video_root))
+    return control_questions(shown, experiment.ask, _load(backend, experiment), count=count)
 
 # %% ../../nbs/85_study/70_experiments.ipynb #4ec82cee
 def check_answers(path: Path, experiment: Experiment, benchmark: Clips) -> None:
@@ -275,11 +271,6 @@ def check_answers(path: Path, experiment: Experiment, benchmark: Clips) -> None:
             " to its end and pack it again"
         )
 
-def _name(backend: EngineConfig | Backend) -> str:
-    """The name of a back end, made or to be made."""
-    return backend.backend if isinstance(backend, EngineConfig) else backend.name
-
-
 def committed(
     experiment: Experiment, benchmark: Clips, backend: EngineConfig | Backend | None = None
 ) -> Path | None:
@@ -295,8 +286,10 @@ def committed(
     own = experiment == load_experiments().get(experiment.name) and experiment.benchmark == benchmark.name
     if not own or not path.is_file() or (record := read_record(path))["settings"]["benchmark"] != benchmark.name:
         return None
-    if backend is not None and record["settings"]["backend"] != _name(backend):
-        return None
+    if backend is not None:
+        name = backend.backend if isinstance(backend, EngineConfig) else backend.name
+        if record["settings"]["backend"] != name:
+            return None
     check_answers(path, experiment, benchmark)
     return path
 
