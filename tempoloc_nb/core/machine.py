@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,8 +28,8 @@ from .errors import TempolocError, counted, unknown
 
 # %% auto #0
 __all__ = ['process_place', 'is_first', 'cores', 'Gpu', 'gpus', 'gpu_count', 'gpu_memory', 'torch_device', 'device_name',
-           'held_signals', 'undisturbed', 'file_hash', 'files_below', 'versions', 'read_shard', 'check_shard',
-           'shard_of', 'shard_path', 'store_files']
+           'held_signals', 'undisturbed', 'replaced', 'file_hash', 'files_below', 'versions', 'read_shard',
+           'check_shard', 'shard_of', 'shard_path', 'store_files']
 
 # %% ../../nbs/10_core/50_machine.ipynb #94ff2dd6
 def process_place() -> tuple[int, int]:
@@ -151,6 +151,19 @@ def undisturbed() -> Iterator[None]:
         yield
     for number in came[:1]:
         signal.raise_signal(number)
+
+# %% ../../nbs/10_core/50_machine.ipynb #c0re5a02
+@contextmanager
+def replaced(table: MutableMapping[str, Any], entries: Mapping[str, Any]) -> Iterator[None]:
+    """Within, `table`, such as the environment, has these entries; afterwards what it had in their place."""
+    before = {name: table[name] for name in entries if name in table}
+    table.update(entries)
+    try:
+        yield
+    finally:
+        for name in entries:
+            table.pop(name, None)
+        table.update(before)
 
 # %% ../../nbs/10_core/50_machine.ipynb #a43cf701
 def file_hash(path: Path) -> str:

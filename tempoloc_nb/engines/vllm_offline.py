@@ -29,7 +29,7 @@ import numpy as np
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
-from ..core.machine import cores
+from ..core.machine import cores, replaced
 from ..core.optional import import_optional
 from .protocol import Answer, Request, Response, clip_error, row_seed, sampling_fields, too_long
 from .qwen import Shown, check_version, fit, prepare, show, tested_transformers
@@ -61,16 +61,6 @@ def import_vllm() -> Any:
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #6d1f0a35
 _PARENT = "TEMPOLOC_VLLM_PARENT"  # the environment variable that says whose child an engine is
-
-
-@contextmanager
-def _engines_end_with_this_process() -> Iterator[None]:
-    """An engine that is started while this lasts ends with this process."""
-    os.environ[_PARENT] = str(os.getpid())
-    try:
-        yield
-    finally:
-        os.environ.pop(_PARENT, None)
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #69752e89
 def end_with_parent() -> None:
@@ -131,7 +121,6 @@ class _Log:
             os.close(kept)
 
     def size(self) -> int:
-        """Bytes written until now."""
         return os.fstat(self._file.fileno()).st_size
 
     def text(self, since: int = 0) -> str:
@@ -527,7 +516,7 @@ class VLLMBackend(_Fed):
                 self.processor = tested_transformers().AutoProcessor.from_pretrained(str(model), revision=revision)
                 arguments = engine_arguments(self.processor, on_cpu, tensor_parallel, given)
                 before = set(multiprocessing.active_children())
-                with _engines_end_with_this_process():
+                with replaced(os.environ, {_PARENT: str(os.getpid())}):
                     self.llm = self._vllm.LLM(model=str(model), **arguments)
                 self._processes = [p for p in multiprocessing.active_children() if p not in before]
             if not on_cpu:

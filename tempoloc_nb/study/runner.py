@@ -12,8 +12,7 @@ import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any
 import tempoloc_nb
 from ..core.errors import TempolocError
 from ..core.files import read_object, write_json, write_text
-from ..core.machine import file_hash, files_below, gpu_count, versions
+from ..core.machine import file_hash, files_below, gpu_count, replaced, versions
 from ..core.optional import import_optional
 from ..core.settings import settings
 from ..models.locate import folder_revision, locate_model
@@ -163,7 +162,9 @@ def _run_cells(notebook: Path, values: Mapping[str, Any], folder: Path) -> None:
     """Run the notebook by papermill, which writes it into `folder` cell by cell."""
     import papermill
 
-    with _own_package():
+    # Kernels import the package that runs here, though another one is installed.
+    paths = [str(Path(tempoloc_nb.__path__[0]).parent), os.environ.get("PYTHONPATH", "")]
+    with replaced(os.environ, {"PYTHONPATH": os.pathsep.join(filter(None, paths))}):
         papermill.execute_notebook(
             os.path.relpath(notebook),  # relative: papermill writes its paths into the notebook
             os.path.relpath(folder / "notebook.ipynb"),
@@ -190,20 +191,6 @@ def _placed(values: Mapping[str, Any], place: Path) -> dict[str, Any]:
         if path.parts and path.exists() and not path.is_absolute() and not named:
             found[name] = os.path.relpath(path, place)
     return found
-
-
-@contextmanager
-def _own_package() -> Iterator[None]:
-    """Let kernels that start meanwhile import the package that runs here, though another one is installed."""
-    before = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(tempoloc_nb.__path__[0]).parent), *filter(None, [before])])
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYTHONPATH"]
-        else:
-            os.environ["PYTHONPATH"] = before
 
 # %% ../../nbs/85_study/90_runner.ipynb #50a7083c
 def _last_cell(folder: Path) -> int | None:

@@ -11,8 +11,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +22,7 @@ import numpy as np
 
 from ...core.errors import TempolocError
 from ...core.files import read_text
+from ...core.machine import replaced
 from ...core.optional import import_optional, place_module
 from .scenes import Scene, parts_of, pose_to_action
 from .sources import Source
@@ -129,22 +129,6 @@ _USED = {
     "MG_TaskSpec": "mimicgen.configs.task_spec",
 }  # fmt: skip
 
-
-@contextmanager
-def _in_place(names: dict[str, tuple[str, ...]]) -> Iterator[None]:
-    """Empty modules under these names, whose listed attributes are None; the real ones are back afterwards."""
-    kept = {name: sys.modules.get(name) for name in names}
-    for name, held in names.items():
-        place_module(name, None, __path__=[], **dict.fromkeys(held))
-    try:
-        yield
-    finally:
-        for name, module in kept.items():
-            if module is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = module
-
 # %% ../../../nbs/98_lab_generate/30_generators.ipynb #a3c8acc0
 def version_of(checkout: Path) -> str:
     """Which version of MimicGen a checkout says that it is; raises `TempolocError` for a folder that is none."""
@@ -170,7 +154,9 @@ def mimicgen(checkout: Path) -> SimpleNamespace:
     place_module("mimicgen", checkout / "mimicgen")
     place_module("mimicgen.configs", checkout / "mimicgen" / "configs")
     try:
-        with _in_place(_UNUSED):
+        with replaced(sys.modules, dict.fromkeys(_UNUSED)):
+            for name, held in _UNUSED.items():
+                place_module(name, None, __path__=[], **dict.fromkeys(held))
             names = {name: getattr(importlib.import_module(module), name) for name, module in _USED.items()}
     except (ImportError, AttributeError) as error:
         raise TempolocError(
