@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import TempolocError
 from ..core.files import first_line
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import torch
 
 # %% auto #0
-__all__ = ['Kernel', 'HEAD_SIZES', 'Prefix', 'attend_to_prefixes', 'Prompts', 'SeparatePrompts', 'stack', 'merge',
+__all__ = ['Kernel', 'HEAD_SIZES', 'Prompts', 'Prefix', 'attend_to_prefixes', 'SeparatePrompts', 'stack', 'merge',
            'PackedPrompts', 'pack', 'attention_errors', 'larger_errors', 'flash_kernel', 'continuing',
            'attend_to_prompt', 'use_prefix_cache']
 
@@ -76,22 +76,6 @@ def attend_to_prefixes(
         out[here] += weights[..., length:] @ value[here].float()
         row = here.stop
     return out.view(rows, 1, heads, size).to(query.dtype)
-
-# %% ../../nbs/35_engines/24_prefix_cache.ipynb #4d2a14b6
-class Prompts(Protocol):
-    """The prompts that a model's rows continue: all trials of the first, all of the second, and so on."""
-
-    @property
-    def trials(self) -> list[int]:
-        """How many rows continue each prompt."""
-
-    def attend(
-        self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: int, scaling: float
-    ) -> torch.Tensor:
-        """What `attend_to_prefixes` says, of these prompts."""
-
-    def keep(self, trials: Sequence[int]) -> None:
-        """Go on with so many rows of each prompt; a prompt without a row is let go."""
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #e3ce797d
 @dataclass(slots=True)
@@ -332,6 +316,8 @@ def flash_kernel(model: Any) -> Kernel | None:
     return _checked(model.device, model.dtype, (text.num_attention_heads, text.num_key_value_heads), size)
 
 # %% ../../nbs/35_engines/24_prefix_cache.ipynb #4b934a98
+Prompts = SeparatePrompts | PackedPrompts
+"""The prompts that a model's rows continue: all trials of the first, all of the second, and so on."""
 # What a model's rows continue now.
 _CONTINUED: ContextVar[Prompts | None] = ContextVar("continued", default=None)
 
