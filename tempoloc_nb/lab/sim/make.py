@@ -18,8 +18,7 @@ import numpy as np
 from ...clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
 from ...clips.tasks import Event, load_task
 from ...core.errors import TempolocError, unknown
-from ...core.files import all_or_nothing, write_text, writing
-from ...core.files import sole_writer
+from ...core.files import all_or_nothing, sole_writer, write_text, writing
 from ...core.optional import import_optional
 from ...core.options import check_names
 from ...core.settings import data_dir
@@ -29,7 +28,7 @@ from .render import choose_gl, in_order, process_pool, render_job, save_mujoco
 from .scene import environment_options
 from .tasks import ROBOTS, SCRIPTS, ClipFamily, benchmark_name
 from .which import simulate_which
-from .which_questions import which_clip
+from .which_questions import log_events
 
 # %% auto #0
 __all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'known_seeds', 'render_episodes']
@@ -239,18 +238,20 @@ def _clip_of(family: ClipFamily, index: int, seed: int, root: Path) -> Clip:
     """The manifest entry of a saved episode. An event lasts until the next one; the last until its phase ends."""
     episode = load_episode(_episode_path(root, family, seed))
     meta = episode.meta
-    if not family.script.events:  # each clip has its own
-        return which_clip(family, index, seed, meta)
-    instants: dict[str, float] = meta["instants"]
     frames = int(np.floor(meta["length"] * family.fps + 1e-6)) + 1
-    names = [name for _, name in meta["labels"]]
-    times = [instants[name] for name in names]
-    ends = [*times[1:], round(episode.end(frames / family.fps), 4)]
-    events = tuple(Event(label, t, t, end) for (label, _), t, end in zip(meta["labels"], times, ends, strict=True))
+    if family.script.events:
+        names = [name for _, name in meta["labels"]]
+        times = [meta["instants"][name] for name in names]
+        ends = [*times[1:], round(episode.end(frames / family.fps), 4)]
+        events = tuple(Event(label, t, t, end) for (label, _), t, end in zip(meta["labels"], times, ends, strict=True))
+        extra = {"idle": meta["idle"], "instant_names": names, "styles": meta["styles"]}
+    else:  # each clip has its own, and the log of all that happened
+        events = log_events(meta["log"])
+        extra = {name: meta[name] for name in ("log", "things", "actions", "styles", "idle")}
     return Clip(
         clip=f"{family.key}/{index:03d}", task=family.key, events=events, video=None, fps=family.fps,
         duration=round(frames / family.fps, 4), source="simulated", seed=seed, robot=family.robot, split=family.split,
-        instants=instants, extra={"idle": meta["idle"], "instant_names": names, "styles": meta["styles"]},
+        instants=meta.get("instants", {}), extra=extra,
     )
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #63b83220

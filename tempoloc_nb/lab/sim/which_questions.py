@@ -13,14 +13,14 @@ import numpy as np
 
 from ...clips.manifest import Clip
 from ...clips.tasks import Event
-from .tasks import THINGS, ClipFamily
+from .tasks import THINGS
 from .which_plan import BUTTON_LABELS, HELD_OUT
 from ...scoring.logs import LOG_VERBS
 
 KINDS = ("all", "alone", "subset", "ordered", "swapped", "second", "untouched", "elsewhere", "verb")
 
 # %% auto #0
-__all__ = ['KINDS', 'thing_label', 'event_label', 'log_events', 'which_clip', 'which_questions']
+__all__ = ['KINDS', 'thing_label', 'event_label', 'log_events', 'which_questions']
 
 # %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #32926349
 _TIMES = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
@@ -48,24 +48,8 @@ def log_events(log: Sequence[Sequence[Any]]) -> tuple[Event, ...]:
         events.append(Event(label + number, time))
     return tuple(events)
 
-# %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #39a6d5ce
-def which_clip(family: ClipFamily, index: int, seed: int, meta: Mapping[str, Any]) -> Clip:
-    """The manifest entry of an episode that `simulate_which` made, with all that happened in it."""
-    frames = int(np.floor(meta["length"] * family.fps + 1e-6)) + 1
-    return Clip(
-        f"{family.key}/{index:03d}", family.key, log_events(meta["log"]), None, family.fps,
-        duration=round(frames / family.fps, 4), source="simulated", seed=seed, robot=family.robot, split=family.split,
-        extra={name: meta[name] for name in ("log", "things", "actions", "styles", "idle")},
-    )  # fmt: skip
-
 # %% ../../../nbs/95_lab_sim/77_which_questions.ipynb #be9fef10
-def _is_held_out(kind: str, thing: str) -> bool:
-    return (_ACTION.get(kind, kind), thing) in HELD_OUT
-
-
 class _Questions:
-    """The questions about one clip."""
-
     def __init__(self, clip: Clip) -> None:
         assert clip.seed is not None
         self.clip, self.rng = clip, np.random.default_rng([clip.seed, 38])
@@ -79,7 +63,7 @@ class _Questions:
         """A question about these events, as a clip of the benchmark; its `number` tells it from others of its kind."""
         clip, task = self.clip, f"all-{len(events)}" if kind == "all" else kind
         times = [e.boundary for e in events if e.boundary is not None]
-        held_out = any(_is_held_out(*pair) for pair in about)
+        held_out = any((_ACTION.get(kind, kind), thing) in HELD_OUT for kind, thing in about)
         return Clip(
             f"{task}/{clip.task}-{clip.name}{number}", task, tuple(events), clip.video, clip.fps,
             duration=clip.duration,
