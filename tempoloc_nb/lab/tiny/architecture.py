@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from ...clips.tasks import list_tasks
 from ...core.errors import TempolocError
+from ...core.files import read_object, write_json
 from ...core.optional import import_transformers
 from ...models.ask import load_prompt
 
@@ -140,9 +140,8 @@ def tiny_processor(tokenizer: Any, frame_pixels: int = _FRAME_PIXELS) -> Any:
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #bdcab35c
 def _edit_json(path: Path, **changes: Any) -> None:
     """Set keys of a JSON object in a file; None removes a key."""
-    values = json.loads(path.read_text(encoding="utf-8")) | changes
-    kept = {k: v for k, v in values.items() if v is not None}
-    path.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+    values = read_object(path, "model") | changes
+    write_json(path, {k: v for k, v in values.items() if v is not None})
 
 # %% ../../../nbs/96_lab_tiny/10_architecture.ipynb #a450df16
 def save_processor(processor: Any, out: Path) -> None:
@@ -168,10 +167,10 @@ def save_model_folder(model: Any, processor: Any, out: str | Path, dtype: str = 
     out = Path(out)
     copy.deepcopy(model).to("cpu", getattr(torch, dtype)).save_pretrained(out)
     save_processor(processor, out)
-    config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-    rope = config["text_config"]["rope_parameters"]
+    text = read_object(out / "config.json", "model")["text_config"]
+    rope = text["rope_parameters"]
     older = {"type": "mrope", "rope_type": rope["rope_type"], "mrope_section": rope["mrope_section"]}
-    text = config["text_config"] | {"rope_theta": rope["rope_theta"], "rope_scaling": older}
+    text |= {"rope_theta": rope["rope_theta"], "rope_scaling": older}
     _edit_json(out / "config.json", text_config=text)
     (out / "model.safetensors").chmod(0o644)  # safetensors writes for the owner alone
     return out

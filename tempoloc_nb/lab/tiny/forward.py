@@ -41,16 +41,6 @@ def _layers(compiled: bool) -> tuple[Any, Any]:
     return on_frames, on_words
 
 
-# %% ../../../nbs/96_lab_tiny/75_forward.ipynb #3553e4fe
-def _see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool) -> torch.Tensor:
-    """`see` with the weights of the module `visual`."""
-    return see(visual.get_parameter, visual.config, pixels, grid, _layers(compiled)[0])
-
-
-def _read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool) -> torch.Tensor:
-    """`read` with the weights of the module `language`."""
-    return read(language.get_parameter, language.config, embeds, places, dtype, _layers(compiled)[1])
-
 # %% ../../../nbs/96_lab_tiny/75_forward.ipynb #074aab73
 def precision(device: str, dtype: Any) -> Any:
     """Weights stay in float32; with another `dtype`, products are made in it."""
@@ -59,18 +49,22 @@ def precision(device: str, dtype: Any) -> Any:
     return torch.autocast(device, dtype=dtype, enabled=dtype != torch.float32)
 
 
-def _see_by_modules(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], compiled: bool) -> Any:
-    """As `see`, by the modules' own forward passes."""
+def _see(visual: Any, pixels: torch.Tensor, grid: tuple[int, int], way: Way) -> Any:
+    """`see` with the weights of the module `visual`, or its own forward pass."""
     import torch
 
+    if way != "modules":
+        return see(visual.get_parameter, visual.config, pixels, grid, _layers(way == "compiled")[0])
     rows, columns = grid
     size = torch.tensor([[len(pixels) // (rows * columns), rows, columns]], device=pixels.device)
     with precision(pixels.device.type, pixels.dtype):
         return visual(pixels, grid_thw=size).pooler_output
 
 # %% ../../../nbs/96_lab_tiny/75_forward.ipynb #1631f661
-def _read_by_modules(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, compiled: bool) -> Any:
-    """As `read`, by the modules' own forward passes."""
+def _read(language: Any, embeds: torch.Tensor, places: torch.Tensor, dtype: Any, way: Way) -> Any:
+    """`read` with the weights of the module `language`, or its own forward pass."""
+    if way != "modules":
+        return read(language.get_parameter, language.config, embeds, places, dtype, _layers(way == "compiled")[1])
     with precision(embeds.device.type, dtype):
         return language(inputs_embeds=embeds, position_ids=places, use_cache=False).last_hidden_state
 
@@ -84,12 +78,11 @@ def answer_logits(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(logits, targets) at the tokens of the answers; products are in the precision of `pixels`."""
     core, device = model.model, pixels.device
-    encode, decode = (_see_by_modules, _read_by_modules) if way == "modules" else (_see, _read)
-    features = encode(core.visual, pixels, batch.grid, way == "compiled")
+    features = _see(core.visual, pixels, batch.grid, way)
     words = core.get_input_embeddings()(placed(batch.ids, device))
     seen = placed(np.flatnonzero(batch.ids == model.config.video_token_id), device)
     embeds = words.flatten(0, 1).index_copy(0, seen, features.to(words.dtype)).view_as(words)
-    hidden = decode(core.language_model, embeds, placed(batch.positions, device), pixels.dtype, way == "compiled")
+    hidden = _read(core.language_model, embeds, placed(batch.positions, device), pixels.dtype, way)
     rows, columns = np.nonzero(batch.labels[:, 1:] != -100)
     before = hidden.flatten(0, 1)[placed(rows * batch.ids.shape[1] + columns, device)]
     return linear(before.to(pixels.dtype), model.lm_head.weight), placed(batch.labels[rows, columns + 1], device)

@@ -110,11 +110,6 @@ def _absent(log: Sequence[Entry], names: Sequence[str], rng: np.random.Generator
     label = f"{rng.choice(verbs)} the {name}"
     return None if label in said else label
 
-# %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #bba731dc
-def _absents(log: Sequence[Entry], names: Sequence[str], rng: np.random.Generator, count: int) -> list[Asked]:
-    tries = (_absent(log, names, rng) for _ in range(8 * count))
-    return [(label, None) for label in list(dict.fromkeys(label for label in tries if label))[:count]]
-
 # %% ../../../nbs/96_lab_tiny/45_log_tasks.ipynb #eb566b1e
 def _call(entry: Entry, rng: np.random.Generator) -> str:
     """What a question calls an event: the last of several has a name without a number, too."""
@@ -132,7 +127,9 @@ def draw_question(
     if kind == "absent" or not events:
         count, few = (int(rng.integers(1, 3)), int(rng.integers(4))) if rng.random() < 0.4 else (1, 0)
         more = [events[i] for i in rng.permutation(len(events))[:few]]
-        asked = [*((_call(e, rng), e.time) for e in more), *_absents(log, names, rng, count)]
+        asked: list[Asked] = [(_call(e, rng), e.time) for e in more]
+        tries = (_absent(log, names, rng) for _ in range(8 * count))
+        asked += [(label, None) for label in list(dict.fromkeys(label for label in tries if label))[:count]]
         return [asked[i] for i in rng.permutation(len(asked))]
     few = {"alone": 1, "subset": int(rng.integers(2, 4))}.get(kind, min(len(events), 8))
     chosen = [events[i] for i in sorted(rng.permutation(len(events))[:few])]

@@ -5,11 +5,9 @@
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #baec2d95
 from __future__ import annotations
 
-import csv
-import lzma
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import accumulate
@@ -170,11 +168,10 @@ MODELS: Mapping[str, str] = {"tempoloc-tiny-base": "base", "tempoloc-tiny": "sft
 
 def split_rows() -> list[list[Any]]:
     """Split, family, arm, clips and hours of video, for each family of `data/training/clips.csv.xz`."""
-    groups: dict[tuple[str, str, str], list[float]] = {}
-    with lzma.open(data_dir() / "training" / "clips.csv.xz", "rt", encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            groups.setdefault((row["split"], row["family"], row["robot"]), []).append(float(row["seconds"]))
-    return [[*key, len(seconds), f"{sum(seconds) / 3600:.1f}"] for key, seconds in groups.items()]
+    import pandas as pd
+    clips = pd.read_csv(data_dir() / "training" / "clips.csv.xz")
+    families = clips.groupby(["split", "family", "robot"], sort=False)["seconds"]
+    return [[*key, len(seconds), f"{seconds.sum() / 3600:.1f}"] for key, seconds in families]
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa55f5e1
 def stage_rows(plan: TrainingPlan) -> list[list[Any]]:
@@ -206,21 +203,17 @@ def training_facts(name: str) -> str:
 def results_table(study: str, name: str) -> str:
     """A published table as Markdown; raises `TempolocError` if it has not been published."""
     import pandas as pd
-
-    from tempoloc_nb.study.report import markdown_table
-
     path = data_dir() / "results" / study / f"{name}.csv"
     if not path.is_file():
         raise TempolocError(f"{study} has no published table {name}: tempoloc study --profile full, then --publish")
-    return markdown_table(pd.read_csv(path)).strip()
+    return _table(pd.read_csv(path))
 
 # %% ../../../nbs/96_lab_tiny/50_plan.ipynb #fa3c8230
-def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def _table(rows: Any, head: list[str] | None = None) -> str:
     import pandas as pd
-
     from tempoloc_nb.study.report import markdown_table
 
-    return markdown_table(pd.DataFrame(rows, columns=list(head))).strip()
+    return markdown_table(pd.DataFrame(rows, columns=head)).strip()
 
 
 def model_card(model: str) -> str:
@@ -229,10 +222,10 @@ def model_card(model: str) -> str:
         raise TempolocError(f"no card for {model!r}: the study's models are {', '.join(MODELS)}")
     run = MODELS[model]
     text = (data_dir() / "training" / f"{run}.card.md").read_text(encoding="utf-8")
-    text = text.replace("{splits}", _table(("split", "family", "arm", "clips", "hours"), split_rows()))
-    stages = ("stage", "steps", "training tasks (% of batches)", "frame pairs")
+    text = text.replace("{splits}", _table(split_rows(), ["split", "family", "arm", "clips", "hours"]))
+    stages = ["stage", "steps", "training tasks (% of batches)", "frame pairs"]
     for part, of, name in re.findall(r"(\{(facts|stages)(?::([\w-]+))?\})", text):
-        facts = training_facts(name or run) if of == "facts" else _table(stages, stage_rows(load_plan(name or run)))
+        facts = training_facts(name or run) if of == "facts" else _table(stage_rows(load_plan(name or run)), stages)
         text = text.replace(part, facts)
     for study, table in re.findall(r"\{(\w+)/(\w+)\}", text):
         text = text.replace(f"{{{study}/{table}}}", results_table(study, table))

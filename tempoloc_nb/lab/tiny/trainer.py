@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 
 from ...core.errors import TempolocError
-from ...core.files import all_or_nothing, whole_lines, write_json, write_text, writing
-from ...core.files import sole_writer
-from ...core.machine import device_name, torch_device
+from ...core.files import all_or_nothing, sole_writer, whole_lines, write_json, write_text, writing
+from ...core.machine import device_name, torch_device, versions
 from ...core.optional import import_transformers
-from ...core.machine import versions
 from ...engines.frame_attention import use_batched_vision_attention
 from .architecture import build_tiny, save_model_folder
 from .batches import Batch, Collator, PatchMaker, StageBatches
