@@ -137,9 +137,7 @@ def _settings_path() -> Path:
     raise TempolocError(f"no settings file at {candidates[0].name}: set TEMPOLOC_SETTINGS or work in a checkout")
 
 # %% ../../nbs/10_core/10_settings.ipynb #1864c50f
-@cache
-def _cached(path: Path) -> Settings:
-    return load_settings(path)
+_cached = cache(load_settings)
 
 
 def settings() -> Settings:

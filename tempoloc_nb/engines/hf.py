@@ -92,13 +92,6 @@ def _check_levels(video: Any) -> None:
         if len(each) != 3 or not all(isinstance(value, int | float) for value in each):
             raise TempolocError(f"the processor's configuration: {name} {str(levels)[:60]} must be three numbers")
 
-
-def _light(model: str | Path) -> tuple[Any, Any, str] | None:
-    """The light model of a folder, its processor and revision; None where transformers has to load it."""
-    from tempoloc_nb.engines.light import load_light
-
-    return load_light(Path(model)) if Path(model).is_dir() else None
-
 # %% ../../nbs/35_engines/30_hf.ipynb #2f8078fb
 class _Loaded:
     """A model that is loaded, and threads that make tensors of its requests."""
@@ -110,7 +103,10 @@ class _Loaded:
     ) -> None:
         device = torch_device(device)
         dtype = dtype or ("float32" if device == "cpu" else "bfloat16")
-        loaded = _light(model) if light and not stock_positions and (device, dtype) == ("cpu", "float32") else None
+        loaded = None
+        if light and not stock_positions and (device, dtype) == ("cpu", "float32") and Path(model).is_dir():
+            from tempoloc_nb.engines.light import load_light
+            loaded = load_light(Path(model))
         if loaded is None:
             tested_transformers()
             self.net, self.processor, self.revision = load_model(model, device, dtype, revision)
