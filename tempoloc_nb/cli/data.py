@@ -183,7 +183,6 @@ class _Formats(TyperGroup):
     """The formats that can be read (a group called "import") or written, made into commands when they are needed."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names of the formats."""
         from tempoloc_nb.formats.convert import FORMATS
 
         return [f.name for f in FORMATS.values() if getattr(f, self._side)]

@@ -165,8 +165,6 @@ _FoundOption = Annotated[Path | None, option(OUTPUT, "File to write: .csv, .vtt 
 # %% ../../nbs/90_cli/25_find.ipynb #3c0cea8b
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """What is written back."""
-
     write: Annotated[
         bool, Doc("Write them back: into a copy of the LeRobot dataset, or the HDF5 file's signals.")
     ] = False

@@ -63,7 +63,6 @@ class _Message(_Strict):
 
     @property
     def parts(self) -> tuple[_Part, ...]:
-        """Its pieces."""
         return (_Part("text", self.content),) if isinstance(self.content, str) else self.content
 
 # %% ../../nbs/35_engines/115_chat_request.ipynb #4f840e93

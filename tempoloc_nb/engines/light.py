@@ -69,7 +69,6 @@ class _LayerCache:
         return self._both[1][:, :, : self._length]
 
     def append(self, *new: torch.Tensor) -> None:
-        """Add the keys and the values of more tokens."""
         before, self._length = self._length, self._length + new[0].shape[2]
         room = self._both[0].shape[2] if self._both else 0
         if self._length > room:
@@ -169,12 +168,10 @@ class _Tokenizer:
         return {token.content for token in self._tokens.get_added_tokens_decoder().values() if token.special}
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a prompt's text."""
         ids: list[int] = self._tokens.encode(text).ids
         return ids
 
     def decode(self, ids: Sequence[int], skip_special_tokens: bool = False) -> str:
-        """The text of ids."""
         return str(self._tokens.decode([int(i) for i in ids], skip_special_tokens=skip_special_tokens))
 
 # %% ../../nbs/35_engines/35_light.ipynb #b1a2ed2b
@@ -204,7 +201,6 @@ class _LightProcessor:
         self._template = environment.from_string(source)
 
     def apply_chat_template(self, messages: list[dict[str, Any]], add_generation_prompt: bool, **_: Any) -> str:
-        """The text of a conversation."""
         return str(self._template.render(messages=messages, add_generation_prompt=add_generation_prompt))
 
     def __call__(self, text: Sequence[str], videos: Sequence[Any], **_: Any) -> dict[str, torch.Tensor]:

@@ -99,13 +99,11 @@ _PATIENCE = {"timeout", "retries"}  # a server's
 
 
 def _class(name: str) -> Any:
-    """The class of an engine."""
     module, _, kind = _CLASSES[name].partition(".")
     return getattr(importlib.import_module(f"tempoloc_nb.engines.{module}"), kind)
 
 
 def _known(name: str) -> set[str]:
-    """The options of an engine."""
     own = {*inspect.signature(_class(name)).parameters, "data_parallel", "tensor_parallel"} - {"model"}
     return own | ({"servers", "media", *_PATIENCE} if name == "openai" else set())
 

@@ -44,7 +44,6 @@ def _request_row(number: int, request: Request) -> dict[str, Any]:
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #1c3d620a
 def _trial_rows(row: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A row for each trial of a row's request."""
     return [{**row, "trial": trial} for trial in pickle.loads(row["request"]).trials]
 
 # %% ../../nbs/35_engines/90_ray_cluster.ipynb #056a3476

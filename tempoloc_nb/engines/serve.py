@@ -300,7 +300,6 @@ async def _complete(server: Server, call: Call) -> dict[str, Any]:
 
 # %% ../../nbs/35_engines/120_serve.ipynb #9e6c23ee
 async def _models(server: Server, call: Call) -> dict[str, Any]:
-    """The list of the one model."""
     own = {"id": server.name, "object": "model", "created": 0, "owned_by": "tempoloc", "root": server.root}
     return {"object": "list", "data": [own]}
 

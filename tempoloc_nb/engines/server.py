@@ -94,7 +94,6 @@ class _ServedVideo:
 
     @property
     def pairs(self) -> int:
-        """Frame pairs."""
         return self.n_frames // FRAMES_PER_TOKEN
 
     def url(self) -> str:

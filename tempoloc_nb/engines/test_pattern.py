@@ -43,7 +43,6 @@ def write_pattern(path: Path) -> Path:
 
 # %% ../../nbs/35_engines/140_test_pattern.ipynb #4ba22ef2
 def _frame(number: int) -> Image:
-    """Frame `number` of the clip."""
     frame = np.full((_HEIGHT, _WIDTH, 3), 90, dtype=np.uint8)
     for i, colour in enumerate(_COLOURS.values()):
         frame[: _HEIGHT // 3, i * _WIDTH // 3 : (i + 1) * _WIDTH // 3] = colour

@@ -338,7 +338,6 @@ def _study_lines(found: _StudyPlan, there: int) -> Iterator[str]:
 
 # %% ../../nbs/85_study/80_models.ipynb #4dc1d3af
 def _asked_lines(found: _StudyPlan, there: int) -> Iterator[str]:
-    """The lines of a study that asks models."""
     once = _once(found.asked)
     jobs = [a.job for a in once if a.job is not None and a.job.clips]
     for model in dict.fromkeys(job.model for job in jobs):

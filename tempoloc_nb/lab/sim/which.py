@@ -121,7 +121,6 @@ class WhichPolicy(ScriptedPolicy):
 
 # %% ../../../nbs/95_lab_sim/75_which.ipynb #20f34ae9
 def _take(p: WhichPolicy, name: str) -> None:
-    """Grasp an object."""
     grip, decoys = p.grip_on(name), [p.object_pose(other) for other in p.plan.things if other != name]
     end = p.now + p.rng.uniform(0.9, 1.9)
     plan = reach(

@@ -67,7 +67,6 @@ class _Draw:
         self.props = self._props()
 
     def one(self, options: Sequence[str], weights: Sequence[float] | None = None) -> str:
-        """One of the options at random."""
         p = None if weights is None else np.asarray(weights) / sum(weights)
         return str(self.rng.choice(list(options), p=p))
 

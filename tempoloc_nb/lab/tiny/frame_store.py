@@ -256,7 +256,6 @@ def _takes(job: _PartJob, model: Any) -> Iterator[tuple[Path, SavedEpisode]]:
 
 
 def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
-    """The job's saved episodes."""
     for path, episode in _takes(job, model):
         meta = episode.meta
         labels = label_episode(model, episode, stride=round(episode.rate / RATE))
@@ -273,7 +272,6 @@ def _clips(job: _PartJob, model: Any) -> Iterator[_Take]:
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #b0a26316
 def _scenes(job: _PartJob, model: Any) -> Iterator[_Take]:
-    """Random scenes of the job's model."""
     task, robot = job.task, job.model.stem.removeprefix(f"{job.task}-")  # a robot's name may have a dash, too
     endless = random_scenes(model, task, np.random.default_rng(job.seed))
     for number, scene in enumerate(islice(endless, job.scenes)):
@@ -388,7 +386,6 @@ def scene_jobs(
 
 # %% ../../../nbs/96_lab_tiny/20_frame_store.ipynb #ceaf82f3
 def _listed(path: Path) -> dict[str, Any]:
-    """An episode's line."""
     episode = load_episode(path)
     meta = episode.meta
     start = np.round(episode.qpos[0], 3) + 0.0  # to a millimetre, without negative zeros
