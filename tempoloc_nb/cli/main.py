@@ -86,6 +86,16 @@ def _is_interrupt(error: BaseException) -> bool:
     """Whether the error is Ctrl-C, or the RuntimeError that Python 3.11 makes of it within a class that is imported."""
     return isinstance(error, KeyboardInterrupt) or (error.__cause__ is not None and _is_interrupt(error.__cause__))
 
+
+def _told(error: BaseException) -> int:
+    """Say what is wrong; the status to end with, 0 for what is a mistake of this package."""
+    if _is_interrupt(error):
+        tell("interrupted")
+        return 130
+    lines = explain(error)
+    tell(*([] if _has_read_enough(error) else lines))
+    return 1 if lines else 0
+
 # %% ../../nbs/90_cli/10_main.ipynb #b9de7991
 class Commands(TyperGroup):
     """The group of all commands: what is expected to go wrong in one ends it with lines on stderr, not a traceback."""
@@ -122,14 +132,9 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except (KeyboardInterrupt, Exception) as error:
-            if _is_interrupt(error):
-                tell("interrupted")
-                raise typer.Exit(130) from None
-            lines = explain(error)
-            if not lines:
-                raise
-            tell(*([] if _has_read_enough(error) else lines))
-            raise typer.Exit(1) from None
+            if status := _told(error):
+                raise typer.Exit(status) from None
+            raise
 
 # %% ../../nbs/90_cli/10_main.ipynb #c11f0a01
 def join_parameters(arguments: Sequence[str]) -> list[str]:
@@ -254,13 +259,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SystemExit as ended:
         _end(ended.code)
     except (KeyboardInterrupt, Exception) as error:  # no command has begun: the help does not fit on a full disk, say
-        if _is_interrupt(error):
-            tell("interrupted")
-            _end(130)
-        lines = explain(error)
-        if not lines:
-            raise
-        tell(*lines)
-        _end(1)
+        if status := _told(error):
+            _end(status)
+        raise
     finally:
         sys.unraisablehook = before

@@ -79,8 +79,7 @@ WorkersOption = Annotated[int | None, option(ENGINE, "Processes; one per core by
 
 # %% ../../nbs/90_cli/20_options.ipynb #f924ff8d
 _PANELS = {"View": SHOWN, "Sampling": SAMPLING, "EngineConfig": ENGINE, "Choice": FIND, "Reading": SIGNAL}
-_PANELS |= {"Push": OUTPUT}
-_PANELS |= {"GripperFile": SIGNAL}
+_PANELS |= {"Push": OUTPUT, "GripperFile": SIGNAL}
 _PANELS |= dict.fromkeys(("servers", "media", "concurrency", "timeout", "retries"), SERVERS)
 _PANELS |= dict.fromkeys(("fps", "total_pixels"), SHOWN)
 _PANELS |= dict.fromkeys(("trials", "crops", "structured", "think"), SAMPLING)

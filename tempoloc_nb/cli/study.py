@@ -141,9 +141,7 @@ def study(
         for line in [runner.checkout(), *plan_lines(plan_studies(profile, overrides, only or []))]:
             say(line)
     elif publish:
-        from tempoloc_nb.study.runner import publish as publish_runs
-
-        published = publish_runs(profile, only or [])
+        published = runner.publish(profile, only or [])
         say(runner.checkout())
         say(f"published: {', '.join(published)}")
     else:
