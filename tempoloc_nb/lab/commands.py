@@ -31,8 +31,6 @@ __all__ = ['app', 'simulate', 'generate', 'prepare', 'clips', 'train', 'segment'
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #3edc8da6
 @dataclass(frozen=True, slots=True)
 class _Video:
-    """How videos are written."""
-
     size: Annotated[int, Ge(16), Doc("Side of the video in pixels.")] = 256
     render: Annotated[bool, Doc("Write videos, which needs OpenGL.")] = True
 
@@ -189,7 +187,6 @@ def prepare(
     """Render episodes and random scenes into the parts that training reads; parts that are there are kept."""
     from tqdm import tqdm
 
-    from tempoloc_nb.core.files import writing
     from tempoloc_nb.core.files import sole_writer
     from tempoloc_nb.lab.tiny.frame_store import episode_jobs, make_parts, scene_jobs
 
@@ -198,8 +195,6 @@ def prepare(
     jobs += scene_jobs(models, output, which_scenes, shares={"which": 1.0}) if which_scenes else []
     for root in roots:
         jobs += episode_jobs(root, output, hold_out=hold_out, looks=looks)
-    with writing(output):
-        output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(output), tqdm(unit="frame", disable=not sys.stderr.isatty()) as bar:
         frames = make_parts(jobs, workers, lambda done: bar.update(done - bar.n))
     say(f"{output}: {len(jobs)} parts, {frames} frames rendered")
@@ -211,14 +206,12 @@ def clips(
     force: ForceOption = False,
 ) -> None:
     """List every clip with its seed and a hash of its start state."""
-    from tempoloc_nb.core.files import all_or_nothing
-    from tempoloc_nb.core.files import check_output
+    from tempoloc_nb.core.files import check_output, write_text
     from tempoloc_nb.lab.tiny.frame_store import csv_text, list_clips
 
     check_output(output, force=force)
     rows = list_clips(roots)
-    with all_or_nothing(output, force=force) as partial:
-        partial.write_bytes(csv_text(rows).encode())
+    write_text(output, csv_text(rows), force=force)
     echo_done(f"{output}: {len(rows)} clips", output)
 
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #5e675c59
@@ -232,8 +225,6 @@ def _check_device(device: str | None) -> None:
 # %% ../../nbs/94_lab_commands/10_commands.ipynb #2f3d69d2
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """How a training begins."""
-
     workers: Annotated[int, Ge(0), Doc("Processes that make batches.")] = 0
     init: Annotated[str | None, Doc("Model folder to start from, instead of the file's.")] = None
     begin: Annotated[int, Ge(0), Doc("Step that this model is at, where a stage of the file restarts.")] = 0

@@ -568,8 +568,6 @@ def build_dataset(
     _read_plan(options.split)
     prompt, options = load_prompt(options.prompt), _settled(options, source)
     dropped: list[_Dropped] = []
-    with writing(output):
-        output.absolute().parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(output), writing(output):
         drafts = _drafts(source, options, prompt, dropped, progress)
         part = Path(os.path.realpath(output) + ".part")

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...core.errors import TempolocError
-from ...core.files import read_text, sole_writer, writing
+from ...core.files import read_text, sole_writer
 from .attempts import Treatment, treat_attempts
 from .boundaries import ERRORS, Cut, Found, Times, cut, named_boundaries, with_error
 from tempoloc_nb.lab.generate.generators import (
@@ -276,8 +276,6 @@ def run_trials(
     if setting.checkout is None:
         isaac_mimic()
     mark = setting.mark
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
     with sole_writer(out):
         rows = read_trials(out)
         for key, what in (("generator", "another generator"), ("attempts", "another --attempts")):
