@@ -16,6 +16,7 @@ from typing import Any
 from ..core.errors import TempolocError
 from ..core.files import read_object
 from ..core.checks import Finding
+from ..engines.qwen import processor_config
 from ..models.locate import cached_folder, find_model
 from ..models.registry import ModelInfo
 from .dataset import Sample, SplitData, read_splits
@@ -53,16 +54,10 @@ class _Resizing:
 # %% ../../nbs/60_sft/40_facts.ipynb #485acfad
 def _processor_limits(model: Path | None) -> tuple[int | None, int | None]:
     """(least, most) pixels of a model's processor for videos, from its files; None where they do not say."""
-    for name in ("video_preprocessor_config.json", "processor_config.json", "preprocessor_config.json"):
-        if model is None or not (model / name).is_file():
-            continue
-        stored = read_object(model / name, "model")
-        stored = stored.get("video_processor", {}) if name == "processor_config.json" else stored
-        size = {"shortest_edge": stored.get("min_pixels"), "longest_edge": stored.get("max_pixels")}
-        size |= stored.get("size") or {}
-        if None not in size.values():
-            return size["shortest_edge"], size["longest_edge"]
-    return None, None
+    config = {} if model is None else processor_config(model)
+    size = {"shortest_edge": config.get("min_pixels"), "longest_edge": config.get("max_pixels")}
+    size |= config.get("size") or {}
+    return size["shortest_edge"], size["longest_edge"]
 
 # %% ../../nbs/60_sft/40_facts.ipynb #e7fd2cec
 def _size_in_cosmos(width: int, height: int, frames: int, vision: Vision, by: _Resizing) -> tuple[int, int]:

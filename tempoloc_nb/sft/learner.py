@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import shutil
@@ -21,7 +20,7 @@ import numpy.typing as npt
 
 from ..clips.tasks import BoundaryIs
 from ..core.errors import TempolocError
-from ..core.files import first_line, read_object, write_text
+from ..core.files import first_line, read_object, write_json, write_text
 from ..core.machine import process_place
 from ..core.optional import import_transformers
 from ..engines.decoding import Encoded
@@ -354,7 +353,7 @@ def _write_pixels(processor: Any, out: Path) -> None:
     whole = out / "processor_config.json"
     if whole.is_file() and "video_processor" in (values := read_object(whole, "model")):
         values["video_processor"]["size"] = {k: v for k, v in wanted.items() if v is not None}
-        whole.write_text(json.dumps(values, indent=2, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")
+        write_json(whole, values)
 
 # %% ../../nbs/60_sft/80_learner.ipynb #c39fc4ea
 def base_name(model: str) -> str:
