@@ -42,6 +42,31 @@ def test_the_kept_frames_are_as_many_as_their_clips_have() -> None:
         assert 2 * pairs / line["fps"] == pytest.approx(lengths[line["clip"]], abs=0.5), line["clip"]
 
 
+def test_a_network_is_asked_for_a_clip_once_and_its_times_are_looked_up() -> None:
+    """Each question about the clip gets them in its own order; what the network was not told of is an error."""
+    lines = [{"clip": "a/0", "seed": 0, "events": [["grasping the can", 1.0], ["releasing the can", 2.5]]}]
+    grasp, release = Event("grasping the can", 1.2), Event("releasing the can", 2.4)
+    clip = question("a/0", "swapped", release, grasp)
+    assert [(e.label, e.boundary) for e in PAGE.by_network([clip], lines)[clip.clip]] == [
+        ("releasing the can", 2.5), ("grasping the can", 1.0),
+    ]  # fmt: skip
+    with pytest.raises(KeyError):
+        PAGE.by_network([question("a/0", "alone", Event("pushing the can", 1.0))], lines)
+
+
+def test_the_networks_kept_answers_are_three_for_each_clip_in_the_order_that_they_were_told() -> None:
+    told = {c.extra["shown"]: c for c in WHICH.clips if c.extra["kind"] == "all"}
+    lines = [line for _, line in read_jsonl(WHICH.root / "segmentation.jsonl.xz")]
+    assert sorted({(line["clip"], line["seed"]) for line in lines}) == [
+        (clip, seed) for clip in sorted({line["clip"] for line in lines}) for seed in range(3)
+    ]
+    assert len(lines) == 3 * 79
+    for line in lines:
+        labels, times = zip(*line["events"], strict=True)
+        assert labels == told[line["clip"]].labels
+        assert [0.0, *times, told[line["clip"]].duration] == sorted([0.0, *times, told[line["clip"]].duration])
+
+
 def test_words_deny_what_the_other_clips_never_have() -> None:
     """A label's own clip does not count: what only it denies, nothing is known of."""
     gone = [question(f"a/{n}", "verb", Event("pouring the can", absent=True)) for n in range(3)]
