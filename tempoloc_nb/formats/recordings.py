@@ -161,16 +161,18 @@ def find_recordings(
     """
     choice = choice or Choice()
     found: list[Footage] = []
-    chosen = False
+    kinds = set[str]()
     for given in paths:
         path = given if isinstance(given, FrameSource) else Path(given)
         if isinstance(path, FrameSource) or not is_dataset(path) or not path.exists():
             found.append(path)
             continue
-        chosen = True
+        kinds.add("file" if path.is_file() else "dataset")
         found += _of_hdf5(path, choice, say) if path.is_file() else _of_lerobot(path, choice, say)
-    if choice != Choice() and not chosen:
-        raise TempolocError("only LeRobot datasets and HDF5 files have episodes, a camera, a rate and a flip to choose")
+    if (choice.rate, choice.flip) != (None, None) and "file" not in kinds:
+        raise TempolocError("only HDF5 files have a rate and a flip to choose: videos and LeRobot datasets say theirs")
+    if choice != Choice() and not kinds:
+        raise TempolocError("only LeRobot datasets and HDF5 files have episodes and a camera to choose")
     return _video_files(found)
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #ca5abe19

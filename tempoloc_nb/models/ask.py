@@ -191,6 +191,8 @@ class AskConfig:
         check_numbers(self)
         if self.structured not in (None, "regex", "json"):
             raise unknown("structured output", self.structured, ("regex", "json"))
+        if self.think and self.structured is None:
+            raise TempolocError("think: only a structured answer is kept from reasoning first: give structured, too")
 
     def changed(self, **given: Any) -> AskConfig:
         """The configuration with what is given (not None): fields of its own, of its `view`, or of its `sampling`.

@@ -288,7 +288,7 @@ def test_what_is_no_video_loads_no_model(run: Run, tmp_path: Path, monkeypatch: 
         (("-e", "x", "--temperature", "inf"), "--temperature must be 0 or more, got inf"),
         (("-e", "x", "--trials", 0), "--trials must be 1 or more, got 0"),
         (("-e", "x", "--seed", -1), "--seed must be 0 or more, got -1"),
-        (("-e", "x", "--camera", "front"), "only LeRobot datasets and HDF5 files have episodes, a camera, a rate"),
+        (("-e", "x", "--camera", "front"), "only LeRobot datasets and HDF5 files have episodes and a camera"),
         (("-e", "x", "--write"), "demo.mp4 is a video, which holds no boundaries: write them with -o FILE.csv"),
         (("-e", "x", "--signal", "grasp"), "--signal names what --write writes: give --write, too"),
     ],

@@ -76,6 +76,7 @@ def test_nothing_heavy_is_imported_to_check_numbers() -> None:
         ("localize --model tempoloc-tiny --benchmark sim --backend no -o p", "unknown backend 'no'"),
         ("find VIDEO -e x --prompt no", "unknown prompt 'no'"),
         ("find VIDEO -e x --structured no", "unknown structured output 'no'"),
+        ("localize --model tempoloc-tiny --benchmark sim --plan --think -o p", "give structured, too"),
         ("find VIDEO -e x --preset no", "unknown preset 'no'"),
         ("find VIDEO -e x --backend no", "unknown backend 'no'"),
         ("overlay -i VIDEO -o out --preset no", "unknown preset 'no'"),

@@ -190,7 +190,7 @@ def test_only_where_asking_again_may_help_a_line_says_so(
         (("--event", " "), "events must be one or more texts"),
         (("--prompt", "recipe"), "prompt recipe asks for listed events"),
         (("-o", "b.xlsx"), "ends in .csv, .vtt, .json, not to b.xlsx"),
-        (("--camera", "front"), "only LeRobot datasets and HDF5 files have episodes, a camera"),
+        (("--camera", "front"), "only LeRobot datasets and HDF5 files have episodes and a camera"),
     ],
 )
 def test_a_slip_is_one_line_before_a_model_is_loaded(

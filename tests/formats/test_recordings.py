@@ -143,6 +143,8 @@ def place(tmp_path: Path) -> Path:
         ("set", {"camera": "frnt"}, f"unknown camera 'frnt'.*{CAMERA}"),
         ("set", {"episode": (9,)}, "set has no episode '9': .*it has 2, episode_000000 to episode_000001"),
         ("a.mp4", {"camera": "front"}, "only LeRobot datasets and HDF5 files have episodes"),
+        ("set", {"rate": 20.0}, "only HDF5 files have a rate and a flip to choose"),
+        ("a.mp4", {"flip": True}, "only HDF5 files have a rate and a flip to choose"),
         ("none.hdf5", {}, "none.hdf5: no such video"),
     ],
 )
