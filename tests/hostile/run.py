@@ -34,7 +34,7 @@ from uses import missing  # noqa: E402
 
 from tempoloc_nb.cli.main import app  # noqa: E402
 
-TRIES = 1200
+TRIES = 800
 SEED = "7"
 WORKERS = 2
 SHOWN = 25  # failures that are shown whole
