@@ -772,7 +772,10 @@ def test_numbers_past_the_count_begin_no_second_answer() -> None:
 
 
 def test_prose_below_json_may_repeat_its_times() -> None:
-    for below, usable in (("1. It closes at 1.8 s.", True), ("1. It closes at 1.9 s.", False), ("Add 5 s.", False)):
+    for below, usable in (
+        ("1. It closes at 1.8 s.", True), ("1. It closes at 1.9 s.", False), ("Add 5 s.", False),
+        ("It opens 4.3 s after it closes.", False), ("Swap 1.8 and 4.3.", False), ("The two are switched.", False),
+    ):  # fmt: skip
         assert {e.usable for e in parse_answer(f"{EVENTS}\n{below}", RED, 10.0).events} == {usable}
     both = [{"label": n, "start": a, "end": b, "start_frame": 54, "end_frame": 78} for n, a, b in SPANS]
     assert [e.start for e in parse_answer(json.dumps(both), RED, 10.0).events if e.usable] == [1.8, 4.3]
