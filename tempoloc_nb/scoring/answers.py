@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
-from .dialects import Entry, read_number
+from .dialects import Entry, mark_all, read_number
 from .logs import EventLog, look_up, read_log
 from .phrases import beside_absence, match_label, misleads
 from ..models.ask import Form
@@ -238,6 +238,8 @@ def _parse_tolerantly(
         written = "".join(blocks)
         declined = declined or (re.search(r"[^\W\d]", written) is not None and re.search(r"\d", written) is None)
         chosen = _choose(blocks, labels, form)
+        if source == "answer":  # what stands before it may be reasoning
+            mark_all(chosen, (), text.rpartition("</answer>")[2].splitlines()[:100] if "</answer>" in text else ())
         extra = extra or [e for e in chosen if e.index is None and e.span is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]
         for e in chosen:

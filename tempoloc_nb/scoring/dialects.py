@@ -6,17 +6,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from .phrases import beside_absence, corrects, denies, is_strange, match_label, misleads, names_unit
+from tempoloc_nb.scoring.phrases import (
+    beside_absence, corrects, denies, is_strange, match_label, misleads, names_unit, side_told,
+)
 from .times import Span, read_span
 
 # %% auto #0
 __all__ = ['MAX_RAW', 'Entry', 'joins_labels', 'hide_labels', 'show_labels', 'read_number', 'read_line', 'without_labels',
-           'without_marks', 'read_lines']
+           'mark_all', 'without_marks', 'read_lines']
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4c0c5783
 @dataclass(slots=True)
@@ -198,6 +200,18 @@ _CUE_SETTING = re.compile(r"\s(?:align|position|line|size|vertical|region):\S+",
 _CUE_NUMBER = re.compile(r"\s*[0-9]{1,4}\s*")
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #727ddf4a
+def mark_all(entries: Sequence[Entry], above: Sequence[str], below: Sequence[str]) -> None:
+    """Note what lines above and below entries say of all: that their times are none, or which side of an event."""
+    if any(map(misleads, above)) or any(misleads(line, below=True) for line in below):
+        for entry in entries:
+            entry.strange = True
+    if sides := {*map(side_told, (*above, *below))} - {""}:
+        for entry in entries:
+            if entry.span is not None and entry.span.end is None and not entry.span.lone:
+                entry.strange = entry.strange or len(sides) > 1
+                entry.span = Span(entry.span.start, None, min(sides))
+
+
 @dataclass(slots=True)
 class _Lines:
     """The entries of a text so far; `pairing` are the ways in which lines of labels and of times were put together."""
@@ -217,7 +231,7 @@ class _Lines:
             self.beside.append((line, len(self.entries)))
         elif above is not None and self._join(entry, above, line, labelled, labels):
             about_all = not labelled and entry.strange and ":" not in line and misleads(line)
-            if about_all and (names_unit(line) or beside_absence(line) is None):
+            if side_told(line) or (about_all and (names_unit(line) or beside_absence(line) is None)):
                 self.beside.append((line, len(self.entries)))
         elif entry.number is not None or labelled or entry.span is not None:
             entry.turn = self.turn
@@ -230,10 +244,10 @@ class _Lines:
             self.beside.append((line, len(self.entries)))
 
     def spoil(self) -> None:
-        """Make all entries strange where a line above or below says that their numbers are no seconds, or no answer."""
-        if any(misleads(line, below=place == len(self.entries)) for line, place in self.beside):
-            for entry in self.entries:
-                entry.strange = True
+        """Note what the lines above and below say of all entries."""
+        last = len(self.entries)
+        above, below = ([line for line, place in self.beside if (place == last) == ends] for ends in (False, True))
+        mark_all(self.entries, above, below)
 
     def _join(self, entry: Entry, above: Entry, line: str, labelled: bool, labels: tuple[str, ...]) -> bool:
         named = match_label(above.words, labels, None)[1]

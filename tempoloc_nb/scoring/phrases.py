@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 from .times import ABOUT, is_broken, without_times
 
 # %% auto #0
-__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'tells_more',
-           'is_strange', 'match_label']
+__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'side_told',
+           'tells_more', 'is_strange', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -272,6 +273,35 @@ def misleads(line: str, *, below: bool = False) -> bool:
     if _RISKY.search(rest) or _DOUBT.search(rest) or heads:
         return True
     return below and (_NEGATION.search(rest) is not None or corrects(rest))
+
+
+def _of_side(noun: str, verb: str) -> re.Pattern[str]:
+    """Words that say that all times are those at which events start, or end."""
+    return re.compile(
+        rf"\b(?:{noun})(?:n?ing)? (?:times?|timestamps?|points?|moments?|instants?)\b"
+        r"|\b(?:times?|timestamps?|seconds|moments?|instants?|when)\b[^.]{0,40}\b(?:events?|actions?|subtasks?|steps?|each"
+        rf"|one|it|they) (?:(?:is|are|was|were|has|have) )?(?:{verb})\b"
+        rf"|\bthe (?:very )?(?:{noun})(?:s|ning)? of (?:(?:the|each|every|its|their|an) )?(?:event|action|subtask|step)"
+        rf"|^\W*(?:{noun})s?(?: times?)?\W*:\W*$", re.IGNORECASE,
+    )  # fmt: skip
+
+
+_SIDES: dict[Literal["start", "end"], tuple[re.Pattern[str], re.Pattern[str]]] = {  # and the other side's words
+    "start": (
+        _of_side("start|begin|onset", "starts?|started|begins?|began|begun"),
+        re.compile(r"\b(?:end|finish|complet|stop|done|over|until)", re.IGNORECASE),
+    ),
+    "end": (
+        _of_side("end|finish|completion|stop", "ends?|ended|finish(?:es|ed)?|stops?|complete[sd]?|over|done"),
+        re.compile(r"\b(?:start|begin|began|onset|from)", re.IGNORECASE),
+    ),
+}
+
+
+def side_told(line: str) -> Literal["", "start", "end"]:
+    """Which of an event's two times the lone times of an answer are, if a line beside it says so of all."""
+    sides = _SIDES.items() if len(line) < 400 else ()
+    return next((side for side, (own, other) in sides if own.search(line) and not other.search(line)), "")
 
 
 def tells_more(line: str, above: str) -> bool:

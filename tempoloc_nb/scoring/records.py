@@ -15,11 +15,11 @@ from itertools import pairwise
 from typing import Any
 
 from tempoloc_nb.scoring.dialects import (
-    MAX_RAW, Entry, hide_labels, joins_labels, read_line, read_lines, read_number, show_labels, without_labels,
-    without_marks,
+    MAX_RAW, Entry, hide_labels, joins_labels, mark_all, read_line, read_lines, read_number, show_labels,
+    without_labels, without_marks,
 )
 from tempoloc_nb.scoring.phrases import (
-    beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, tells_more,
+    beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, side_told, tells_more,
 )
 from .times import Span, counts_frames, plain_text, read_span
 
@@ -326,7 +326,7 @@ def _speaks_of_others(value: Any, labels: tuple[str, ...]) -> bool:
         if key in _UNIT_KEYS:
             told = str(v).strip().lower() not in _UNITS
         else:
-            told = isinstance(v, str) and (misleads(v[:400]) or corrects(key))
+            told = isinstance(v, str) and (misleads(v[:400]) or bool(side_told(v)) or corrects(key))
         if told:
             return True
     return any(_speaks_of_others(v, labels) for _, v in others)
@@ -589,9 +589,10 @@ def _as_lines(block: str, labels: tuple[str, ...]) -> str:
 
 
 def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
-    """The entries, all of them strange where lines above or below them say that their times are none."""
+    """The entries, with what the lines above and below them say of all."""
     known = " ".join(e.raw for e in entries)
-    if any(map(misleads, above)) or any(misleads(line, below=True) or tells_more(line, known) for line in below):
+    mark_all(entries, above, below)
+    if any(tells_more(line, known) for line in below):
         for e in entries:
             e.strange = True
     return entries

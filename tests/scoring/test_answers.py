@@ -760,6 +760,39 @@ def test_a_name_that_says_more_than_its_label_is_not_the_events_start(name: str)
         assert (event.boundary(side), event.usable) == (time, True)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("line", "side"),
+    [
+        ("The end time of each event:\n{}", "end"), ("End times:\n{}", "end"), ("Completion times:\n{}", "end"),
+        ("Each timestamp marks the end of the event.\n{}", "end"), ("{}\nThese are the end times.", "end"),
+        ("Times when the events finish:\n{}", "end"), ("{}\n(times are when each event is completed)", "end"),
+        ("Here are the events, with the time each one ends:\n{}", "end"), ("Start times:\n{}", "start"),
+        ("Each time is the beginning of its event.\n{}", "start"),
+        ("The times at which each event starts:\n{}", "start"),
+        ("Here are the start and end times:\n{}", ""), ("I have completed the analysis. The times:\n{}", ""),
+        ("The video ends at 10.0 s.\n{}", ""),
+    ],
+)  # fmt: skip
+def test_a_line_says_of_lone_times_which_side_of_an_event_they_are(line: str, side: str) -> None:
+    single = [{"label": name, "time": start} for name, start, _ in SPANS]
+    spans = "\n".join(f"{name}: {start} s - {end} s" for name, start, end in SPANS)
+    for text in ("\n".join(f"{name}: {start} s" for name, start, _ in SPANS), json.dumps(single)):
+        for own in ("start", "end"):
+            events = parse_answer(line.format(text), RED, 100.0, own).events  # type: ignore[arg-type]
+            assert {e.usable for e in events} == {side in ("", own)}, (text, own)
+    assert all(e.usable for e in parse_answer(line.format(spans), RED, 100.0).events)
+
+
+@pytest.mark.parametrize(
+    "after", ["Correction: the release is at 5.0 s.", "Note: times are in frames.", "These are guesses.", "End times."]
+)
+def test_what_stands_after_the_answer_may_spoil_it(after: str) -> None:
+    lone = "\n".join(f"{name}: {start} s" for name, start, _ in SPANS)
+    assert not any(e.usable for e in parse_answer(f"<answer>\n{lone}\n</answer>\n{after}", RED, 100.0).events)
+    for fine in ("", "I hope this helps!", "The video shows one red cube."):
+        assert all(e.usable for e in parse_answer(f"<answer>\n{lone}\n</answer>\n{fine}", RED, 100.0).events)
+
+
 def test_a_number_that_a_space_splits_is_none() -> None:
     assert not parse_answer(f"{RED[0]}: 1 8 s", RED[:1], 10.0).events[0].usable
 
