@@ -590,9 +590,8 @@ def _as_lines(block: str, labels: tuple[str, ...]) -> str:
 
 def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
     """The entries, with what the lines above and below them say of all."""
-    known = " ".join(e.raw for e in entries)
     mark_all(entries, above, below)
-    if any(tells_more(line, known) for line in below):
+    if any(map(tells_more, below)):
         for e in entries:
             e.strange = True
     return entries
