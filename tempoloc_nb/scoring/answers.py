@@ -125,6 +125,12 @@ def _blocks(text: str) -> dict[_Source, list[str]]:
     found["text"] = ["\n".join(found["text"])]
     return found
 
+
+def _behind(text: str) -> list[str]:
+    """The first lines behind the last tag, if that closes something."""
+    *_, last = [None, *_TAG.finditer(text)]
+    return text[last.end() :].splitlines()[:100] if last and last[1] else []
+
 # %% ../../nbs/40_scoring/08_answers.ipynb #417a2ab9
 def _answers(block: str, labels: tuple[str, ...], form: Form) -> list[list[Entry]]:
     """The answers in one block. Prompts that ask for JSON ask for it in the order of the events."""
@@ -238,8 +244,8 @@ def _parse_tolerantly(
         written = "".join(blocks)
         declined = declined or (re.search(r"[^\W\d]", written) is not None and re.search(r"\d", written) is None)
         chosen = _choose(blocks, labels, form)
-        if source == "answer":  # what stands before it may be reasoning
-            mark_all(chosen, (), text.rpartition("</answer>")[2].splitlines()[:100] if "</answer>" in text else ())
+        if source == "answer":  # what comes before it may be reasoning
+            mark_all(chosen, (), _behind(text))
         extra = extra or [e for e in chosen if e.index is None and e.span is not None]
         by_event: list[list[Entry]] = [[] for _ in labels]
         for e in chosen:

@@ -82,8 +82,8 @@ def show_labels(text: str, labels: tuple[str, ...]) -> str:
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #4df45989
 _HEAD = re.compile(
-    r"(?<![^\W_])(?:event|subtask|sub-task|step|action|phase|segment|ereignis|schritt|evento|événement|étape|paso|事件|步骤|イベント)"
-    r"[\W_]{0,4}([0-9]{1,3})(?![0-9]|[.,][0-9]|:[0-9]{2}(?![0-9.]))",
+    r"(?<![^\W_])(?:event|subtask|sub-task|step|action|phase|segment|ereignis|schritt|evento"
+    r"|événement|étape|paso|事件|步骤|イベント)[\W_]{0,4}([0-9]{1,3})(?![0-9]|[.,][0-9]|:[0-9]{2}(?![0-9.]))",
     re.IGNORECASE,
 )
 _HINT = re.compile(r"event|step|subtask|sub-task|action|phase|segment|ereignis|schritt|[é事步イ]|paso", re.IGNORECASE)

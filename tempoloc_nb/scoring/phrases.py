@@ -202,9 +202,9 @@ def beside_absence(text: str) -> str | None:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0013
 _RISKY = re.compile(
-    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?|fps|per\s?cent\w*"
-    r"|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?|scaled?|ind(?:ex|exes|ices)"
-    r"|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
+    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?"
+    r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
+    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
     r"|counted|remaining|counts?\s?down|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left"
     r"|from the end|add(?=\s+to\b)|subtract|(?:add|since)\s<?[0-9][0-9.:]*"
     r"|(?:(?:shift|multipl|divid)\w*|off|late|early|delayed)\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
@@ -274,8 +274,8 @@ def _of_side(noun: str, verb: str) -> re.Pattern[str]:
     """Words that say that all times are those at which events start, or end."""
     return re.compile(
         rf"\b(?:{noun})(?:n?ing)? (?:times?|timestamps?|points?|moments?|instants?)\b"
-        r"|\b(?:times?|timestamps?|seconds|moments?|instants?|when)\b[^.]{0,40}\b(?:events?|actions?|subtasks?|steps?|each"
-        rf"|one|it|they) (?:(?:is|are|was|were|has|have) )?(?:{verb})\b"
+        r"|\b(?:times?|timestamps?|seconds|moments?|instants?|when)\b[^.]{0,40}\b(?:events?|actions?|subtasks?|steps?"
+        rf"|each|one|it|they) (?:(?:is|are|was|were|has|have) )?(?:{verb})\b"
         rf"|\bthe (?:very )?(?:{noun})(?:s|ning)? of (?:(?:the|each|every|its|their|an) )?(?:event|action|subtask|step)"
         rf"|^\W*(?:{noun})s?(?: times?)?\W*:\W*$", re.IGNORECASE,
     )  # fmt: skip

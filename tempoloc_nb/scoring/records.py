@@ -512,8 +512,9 @@ def _by_place(entries: list[Entry], labels: tuple[str, ...], in_order: bool) -> 
 
 # %% ../../nbs/40_scoring/05_records.ipynb #502b7e8f
 _PART = re.compile(
-    r"\b(?:(?:(?P<start>start|begin|onset)|(?P<end>end|finish|stop|done|until|till|complet))[a-z]*|before|after|not|never"
-    r"|(?:duration|length|confidence|score)(?=\s(?:of|for)\b)|time\sto)(?:[\s_](?:of|for|with|the|event))*[\W_]{1,4}it\b"
+    r"\b(?:(?:(?P<start>start|begin|onset)|(?P<end>end|finish|stop|done|until|till|complet))[a-z]*|before|after|not"
+    r"|never|(?:duration|length|confidence|score)(?=\s(?:of|for)\b)|time\sto)(?:[\s_](?:of|for|with|the|event))*"
+    r"[\W_]{1,4}it\b"
     r"|\bit[\W_]{1,4}(?:(?P<over>end|finish|stop|done|complet)|(?P<beside>duration|length|frame|confidence|score))",
     re.IGNORECASE,
 )

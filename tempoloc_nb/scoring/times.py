@@ -70,7 +70,8 @@ _TIME = re.compile(
     rf"(?P<ws>[0-9]{{1,2}}(?:\.[0-9]{{1,9}})?)\s?(?:(?:{_SECONDS})\.?|''|\")|(?:{_MINUTES})(?!\s{{0,3}}[0-9]))"
     # seconds, with or without their unit
     r"|(?P<n>[0-9]{1,6}(?:\.[0-9]{1,9})?|\.[0-9]{1,9})(?:\.(?=>))?"
-    rf"(?:(?:\s?|-(?=second\smark))(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9]|-sec))(?:\smark\b)?(?![A-Za-z0-9_%])",
+    rf"(?:(?:\s?|-(?=second\smark))(?P<unit>{_UNITS})(?![A-Za-z])\.?)?(?![:.][0-9]|-sec))(?:\smark\b)?"
+    r"(?![A-Za-z0-9_%])",
     re.IGNORECASE,
 )
 _UNREAD_UNIT = re.compile(r"\b(?:mins?|minutes?|hours?|hrs?|[ap]\.?m)\b", re.IGNORECASE)
@@ -156,14 +157,15 @@ _GAP = re.compile(
     re.IGNORECASE,
 )
 _LENGTH = re.compile(
-    r"(?<![A-Za-z])(?:for|last(?:s|ed|ing)?|duration|length|takes?|took|taking|wait(?:s|ing)?|paus(?:es?|ing)|holds?|spans"
-    r"|runs|goes|continues|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin"
+    r"(?<![A-Za-z])(?:for|last(?:s|ed|ing)?|duration|length|takes?|took|taking|wait(?:s|ing)?|paus(?:es?|ing)|holds?"
+    r"|spans|runs|goes|continues|the first|final|next|uncertainty|error|sigma|std|deviation|offset|latency|delay|margin"
     rf"|tolerance)[\s:=~≈(]{{1,4}}(?:(?:of|is|another|{ABOUT})\s){{0,2}}$", re.IGNORECASE
 )  # fmt: skip
 _LONG = re.compile(r"\s?(?:long|video|clip|recording)\b", re.IGNORECASE)
 _ROLE = re.compile(
     r"(?<![A-Za-z])(?:(?P<start>start|begin|from|onset)|(?P<end>end|finish|stop|until|till|offset|to|done))"
-    rf"(?:e?s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point|the|{ABOUT})){{0,3}}"
+    rf"(?:e?s|ed|ing|ning|ped|ping)?(?:[\s_-]?(?:times?|timestamps?|ts|s|sec|seconds?|at|is|on|point|the"
+    rf"|{ABOUT})){{0,3}}"
     r"[\s:=>|*_`\"'()<\[~≈-]{0,8}$", re.IGNORECASE
 )  # fmt: skip
 _TO_THE_END = re.compile(r"[\s>]{0,3}(?:to|until|till|[-–—→]+)\s(?:the\s)?(?:very\s)?end", re.IGNORECASE)
@@ -295,8 +297,8 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
     if form == 0:
         raise _Unclear
     pairs, lone = _pairs(text, tokens, form)
-    outer = [p for p in pairs if text.count("(", 0, p[0].begin) <= text.count(")", 0, p[0].begin)]
-    outer = outer if len(pairs) > 1 else pairs
+    opened = [text.count("(", 0, first.begin) - text.count(")", 0, first.begin) for first, _ in pairs]
+    outer = [pair for pair, within in zip(pairs, opened, strict=True) if len(pairs) == 1 or within <= 0]
     if len(outer) == 1 and (form > 1 or not lone):
         return *outer[0], ""
     long = [t for t in lone if t.role == "length"]
@@ -316,7 +318,8 @@ def _choose(text: str, tokens: list[_Token]) -> tuple[_Token, _Token | None, _Lo
 _BROKEN = re.compile(
     r"(?<![0-9.,:<])[0-9]{1,3}[\s'][0-9]{3}(?:\.[0-9]+)?(?!\.?[0-9:]|\s?>)"  # 1 800, 1 234.5 s
     r"|[0-9]\s?[<≤]=?\s?[a-z]\s?[<≤]"  # 1.8 < t < 4.3
-    r"|[:=]\s?[0-9]{1,2}\s[0-9]{1,2}\s?(?:s|sec|seconds?)\b|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
+    r"|[:=]\s?[0-9]{1,2}\s[0-9]{1,2}\s?(?:s|sec|seconds?)\b"  # 1 8 s
+    r"|[0-9]'[0-9]{3}(?![0-9])|[0-9]\s?[·⋅∙^*/×\\]\s?[0-9]|[0-9]\s\.\s?[0-9]|[0-9]\s?\.\s\.\s?"
     r"|(?<![0-9.,:])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0-9]|:[0-9]{2})|[0-9]\.[0-9]+,[0-9]{1,2}(?![0-9.:])"
     r"|(?<![0-9])[0-9]{1,3}\.[0-9]{3}\s?(?:ms|msecs?|milliseconds?)\b|:[0-9]{2}[.,][0-9]+\.[0-9]"
     r"|[0-9]\s?(?:[a-z]{1,7}\s?)?(?:\.{2,}|-+>?|[–—~→])\s*(?:[)\]},;?]|\.{2}|$|(?<![sc秒]\s[-–—]\s\s)it\b)"  # 1.8 -

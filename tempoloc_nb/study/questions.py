@@ -24,7 +24,7 @@ from ..inference.signals import Signal, event_kinds, find_transitions
 from ..scoring.metrics import Estimate, Sampled, draws
 
 # %% auto #0
-__all__ = ['NEAR', 'Said', 'LABELS', 'event_lines', 'line_share', 'said_by', 'with_signal', 'no_video']
+__all__ = ['NEAR', 'Said', 'LABELS', 'event_lines', 'line_share', 'said_by', 'timed', 'with_signal', 'no_video']
 
 # %% ../../nbs/85_study/32_questions.ipynb #e6c76aac
 NEAR = 0.25  # s, a frame pair at 8 frames a second
@@ -78,7 +78,7 @@ def said_by(path: Path, benchmark: Clips, first: int | None = None) -> Said:
     return {answer.clip: answer.events for answer in combine_trials(rows, benchmark)}
 
 
-def _timed(labels: Sequence[str], times: Sequence[float | None]) -> tuple[CombinedEvent, ...]:
+def timed(labels: Sequence[str], times: Sequence[float | None]) -> tuple[CombinedEvent, ...]:
     """Events at these times, None where there is none."""
     return tuple(CombinedEvent(label, t, None, None, 0.0, 1) for label, t in zip(labels, times, strict=True))
 
@@ -102,7 +102,7 @@ def _by_gripper(present: Clips, signals: Mapping[str, Signal], backward: bool) -
             there = known.get(str(kind), [])[:: -1 if backward else 1]
             times[i] = there[taken[str(kind)]] if taken[str(kind)] < len(there) else None
             taken[str(kind)] += 1
-        found[clip.clip] = _timed(clip.labels, [times[i] for i in range(len(times))])
+        found[clip.clip] = timed(clip.labels, [times[i] for i in range(len(times))])
     return found
 
 # %% ../../nbs/85_study/32_questions.ipynb #3b1f0009
@@ -118,7 +118,7 @@ def _guesses(present: Clips, signals: Mapping[str, Signal]) -> Iterator[tuple[st
     plain = dict[str, list[Said]]()
     for name, guesses in times.items():
         plain[name] = [
-            {c.clip: _timed(c.labels, own.get(c.clip, [None] * len(c.events))) for c in present.clips}
+            {c.clip: timed(c.labels, own.get(c.clip, [None] * len(c.events))) for c in present.clips}
             for own in guesses
         ]
     yield from plain.items()

@@ -789,6 +789,7 @@ def test_a_line_says_of_lone_times_which_side_of_an_event_they_are(line: str, si
 def test_what_stands_after_the_answer_may_spoil_it(after: str) -> None:
     lone = "\n".join(f"{name}: {start} s" for name, start, _ in SPANS)
     assert not any(e.usable for e in parse_answer(f"<answer>\n{lone}\n</answer>\n{after}", RED, 100.0).events)
+    assert not any(e.usable for e in parse_answer(f"<Answer>\n{lone}\n</ Answer>\n{after}", RED, 100.0).events)
     for fine in ("", "I hope this helps!", "The video shows one red cube."):
         assert all(e.usable for e in parse_answer(f"<answer>\n{lone}\n</answer>\n{fine}", RED, 100.0).events)
 

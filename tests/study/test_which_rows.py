@@ -47,11 +47,11 @@ def test_a_network_is_asked_for_a_clip_once_and_its_times_are_looked_up() -> Non
     lines = [{"clip": "a/0", "seed": 0, "events": [["grasping the can", 1.0], ["releasing the can", 2.5]]}]
     grasp, release = Event("grasping the can", 1.2), Event("releasing the can", 2.4)
     clip = question("a/0", "swapped", release, grasp)
-    assert [(e.label, e.boundary) for e in PAGE.by_network([clip], lines)[clip.clip]] == [
+    assert [(e.label, e.boundary) for e in PAGE.by_network([clip], lines, 0)[clip.clip]] == [
         ("releasing the can", 2.5), ("grasping the can", 1.0),
     ]  # fmt: skip
     with pytest.raises(KeyError):
-        PAGE.by_network([question("a/0", "alone", Event("pushing the can", 1.0))], lines)
+        PAGE.by_network([question("a/0", "alone", Event("pushing the can", 1.0))], lines, 0)
 
 
 def test_the_networks_kept_answers_are_three_for_each_clip_in_the_order_that_they_were_told() -> None:
