@@ -419,6 +419,11 @@ def _death(processes: Iterable[Any], log: str, error: Exception) -> str:
     return f"vLLM's engine has ended ({why}): run the same command again for what is missing"
 
 # %% ../../nbs/35_engines/80_vllm_offline.ipynb #3f7a0d5c
+# More threads that decode wait for Python's lock longer than they work: on 16 cores four are faster than sixteen.
+_DECODERS = 4
+_SWITCH = 0.0005  # seconds until a thread gives that lock to another, the one that feeds the engine
+
+
 class _Fed(_Process):
     """An engine that is kept busy. `ended` says why it is gone; "" while it is there."""
 
@@ -438,12 +443,16 @@ class _Fed(_Process):
             raise TempolocError(self.ended)
         dead = importlib.import_module("vllm.v1.engine.exceptions").EngineDeadError
         written, engine = self._log.size(), _VLLMEngine(self._vllm, self.llm.llm_engine, sampling, self._numbers)
+        switched = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
         try:
             with self._watched(dead()):
                 yield from self._answers(engine, iter(requests), dead)
         except (dead, RuntimeError) as error:  # out of memory, say
             self.ended = _death(self._processes, self._log.text(written), error)
             raise TempolocError(self.ended) from error
+        finally:
+            sys.setswitchinterval(switched)
 
     def _answers(
         self, engine: _VLLMEngine, source: Iterator[Request], dead: type[Exception]
@@ -506,7 +515,7 @@ class VLLMBackend(_Fed):
         on_cpu = import_optional("vllm.platforms").current_platform.is_cpu()
         given = {"dtype": dtype, "revision": revision, **(options or {})}
         self.model, self.total_pixels = title or model_title(model), total_pixels
-        self._threads = 1 if on_cpu else min(16, cores())
+        self._threads = 1 if on_cpu else min(_DECODERS, cores())
         self._numbers, self._log = count(), _Log()
         self.seconds: dict[str, float] = {}
         if not on_cpu:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import small_machine  # noqa: F401
+from small_machine import SHARE
 
 from tempoloc_nb.core.settings import data_dir
 from tempoloc_nb.engines.vllm_offline import VLLMBackend, import_vllm
@@ -28,7 +28,7 @@ def trained() -> Path:
 @pytest.fixture(scope="session")
 def exact(trained: Path) -> Iterator[VLLMBackend]:
     """vLLM with the trained model, in fp32."""
-    backend = VLLMBackend(trained, dtype="float32")
+    backend = VLLMBackend(trained, dtype="float32", options=SHARE)
     yield backend
     backend.close()
 
@@ -38,7 +38,7 @@ def qwen25() -> Iterator[VLLMBackend]:
     """vLLM with an untrained Qwen2.5-VL."""
     from wide_models import qwen25 as folder
 
-    backend = VLLMBackend(folder(), title="untrained")
+    backend = VLLMBackend(folder(), title="untrained", options=SHARE)
     yield backend
     backend.close()
 
@@ -48,6 +48,6 @@ def qwen3() -> Iterator[VLLMBackend]:
     """vLLM with an untrained Qwen3-VL."""
     from wide_models import qwen3 as folder
 
-    backend = VLLMBackend(folder(), title="untrained")
+    backend = VLLMBackend(folder(), title="untrained", options=SHARE)
     yield backend
     backend.close()

@@ -7,6 +7,7 @@ import signal
 
 import psutil
 from asking import SHORT, check_nearly_all, requests, texts
+from small_machine import SHARE
 from vllm_processes import engines
 from wide_models import qwen25 as folder
 
@@ -20,7 +21,7 @@ from tempoloc_nb.engines.vllm_offline import VLLMBackend
 def test_two_copies_answer_as_one_does_and_a_killed_one_leaves_no_engine(qwen25: VLLMBackend) -> None:
     """The other finishes its share; the dead one's clips are named, and its engine gives its memory back."""
     asked, before = requests(count=4, trials=2), engines(os.getpid())
-    two = make_engine("vllm", folder(), data_parallel=2, title="untrained")
+    two = make_engine("vllm", folder(), data_parallel=2, title="untrained", options=SHARE)
     assert isinstance(two, DataParallelBackend)
     both = texts(two, asked)
     assert two.name == "vllm"

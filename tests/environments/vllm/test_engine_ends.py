@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from asking import run_backend
+from small_machine import SHARE
 from vllm_processes import engines
 from wide_models import qwen25 as folder
 
@@ -29,7 +30,7 @@ def test_a_killed_engine(tmp_path: Path) -> None:
     four = plan_requests(sim, videos, AskConfig(prompt="tiny", fps=4, view=View("pair"), trials=4))[:4]
     asked = [replace(r, clip=f"{r.clip}-{i}") for i in range(20) for r in four]
     before = engines(os.getpid())
-    backend = VLLMBackend(folder())
+    backend = VLLMBackend(folder(), options=SHARE)
     stream = backend.stream(asked, Sampling(temperature=1.0, max_new_tokens=400))
     next(stream)
     (own,) = [p for p in engines(os.getpid()) if p not in before]
@@ -42,7 +43,7 @@ def test_a_killed_engine(tmp_path: Path) -> None:
     finally:
         signal.alarm(0)
     backend.close()
-    again = VLLMBackend(folder())
+    again = VLLMBackend(folder(), options=SHARE)
     benchmark = replace(sim, clips=tuple(c for c in sim.clips if c.clip == four[0].clip))
     done = run_backend(again, benchmark, tmp_path / "out.jsonl", fps=4, view=View("pair"), prompt="tiny")
     assert done.written == 1
@@ -52,9 +53,10 @@ def test_a_killed_engine(tmp_path: Path) -> None:
 def test_an_engine_ends_with_a_killed_parent() -> None:
     """As where the system killed it for memory: the GPU would stay taken. The output ends once all are gone."""
     code = (
-        "import os, signal\nfrom wide_models import qwen25\nfrom vllm_processes import engines\n"
+        "import os, signal\nfrom small_machine import SHARE\nfrom wide_models import qwen25\n"
+        "from vllm_processes import engines\n"
         "from tempoloc_nb.engines.vllm_offline import VLLMBackend\n"
-        "if __name__ == '__main__':\n    backend = VLLMBackend(qwen25())\n"
+        "if __name__ == '__main__':\n    backend = VLLMBackend(qwen25(), options=SHARE)\n"
         "    print(*(p.pid for p in engines(os.getpid())), flush=True)\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     helpers = os.pathsep.join([str(Path(__file__).parents[2] / "helpers"), os.environ.get("PYTHONPATH", "")])
