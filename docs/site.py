@@ -23,9 +23,12 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.nav import Navigation
 from mkdocs.structure.pages import Page
+from PIL import Image
 
 from tempoloc_nb.reviewer.pages import write_page
 from tempoloc_nb.reviewer.sources import open_review
+from tempoloc_nb.video.files import decode
+from tempoloc_nb.video.view import jpeg
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "nbs"
@@ -52,6 +55,7 @@ WHOLE = re.compile(r"(?<=[\[(])[-−\d.]+, [-−\d.]+(?=[\])])|&lt; (?=[\d.]+</t
 BUTTONS = re.compile(r"^\*\*\[[^\]]+\]\([^)]+\)\*\*(?: · \*\*\[[^\]]+\]\([^)]+\)\*\*)+$", re.MULTILINE)
 SHOWN_LIVE = {"80_reviewer/00_chapter.ipynb": f"{REVIEWER}/index.html"}
 REPOSITORY = os.environ.get("REPOSITORY_URL")  # who publishes the site knows it
+VIDEO = re.compile(r'<video(?=[^>]* src="([^"]+\.mp4)")')
 TABLE = re.compile(r'<table\b(?: border="1")?(?: class="dataframe")?(.*?</table>)', re.DOTALL)
 
 PRINTED = re.compile(r'(<div[^>]*class="(?:[\w-]+ )*output\b[^>]*><pre)')
@@ -103,7 +107,19 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             files.append(File.generated(config, name, content=text))
         else:
             files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+        if name.endswith(".mp4"):
+            files.append(File.generated(config, poster_name(name), content=poster(ROOT / name)))
     return files
+
+
+def poster_name(video: str) -> str:
+    return re.sub(r"\.mp4$", ".jpg", video)
+
+
+def poster(video: Path) -> bytes:
+    """A video's first frame: a browser shows it until it has the video, which a phone fetches only to play it."""
+    _, first = next(decode(video))
+    return jpeg(Image.fromarray(first), quality=50)
 
 
 def reviewer() -> dict[str, bytes]:
@@ -277,6 +293,7 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 
     content = re.sub(r'(?=class="(?:[\w-]+ )*highlight")', "data-search-exclude ", content)
     content = re.sub(r'<div class="shown" id="(shown-\d+)"></div>', output, content)
+    content = VIDEO.sub(lambda found: f'{found[0]} poster="{poster_name(found[1])}"', content)
     content = TABLE.sub(scrolling, content)
     for code in (CODE, WRAPS):
         content = code.sub(lambda found: OPTION.sub(r'<span class="option">\g<0></span>', found[0]), content)
