@@ -145,10 +145,10 @@ def page_of(notebook: str) -> tuple[str, dict[str, bytes], set[str]]:
         elif cell["cell_type"] == "code" and not re.search(r"^#\| *hide", source, re.MULTILINE):
             lines = [line for line in source.splitlines() if not line.startswith("#|")]
             alt = "".join(ALT.findall(source))
-            held += [*lines, ""]
-            if not story and (cell["outputs"] or opening_imports(held) < len("\n".join(held).rstrip().splitlines())):
-                parts += code_of(held)
-                held.clear()
+            if story or only_imports(lines):
+                held += [*lines, ""]
+            else:
+                parts += code_of(held, lines)
             for output in cell["outputs"]:
                 text = as_markdown(output, notebook, linked)
                 shown = mark(output, notebook, alt, pictures, linked) if text is None else text
@@ -191,16 +191,19 @@ def with_page_links(text: str, notebook: str, linked: set[str], root: str = "nbs
     return LINK.sub(target, text).replace(f"`{page}`", f"[`{page}`]({posixpath.relpath(page, folder or '.')})")
 
 
-def code_of(lines: list[str]) -> list[str]:
-    """A cell's code; imports that open it are folded."""
-    if not any(line.strip() for line in lines):
-        return []
-    if any(line.startswith(PLUMBING) for line in lines):
-        return [fold("Imports", fence(lines, "python"))]
+def only_imports(lines: list[str]) -> bool:
+    """Whether a cell has nothing that a reader of a reference page looks for."""
+    plumbing = any(line.startswith(PLUMBING) for line in lines)
+    return plumbing or not any(line.strip() for line in lines[opening_imports(lines) :])
+
+
+def code_of(held: list[str], lines: list[str]) -> list[str]:
+    """A cell's code; imports that open it are folded, with what was `held` of cells before it."""
     end = opening_imports(lines)
+    held += lines[:end]
     names = html.escape(" ".join(DEFINED.findall("\n".join(lines))))
     found_by = f'<p class="names">{names}</p>' if names else ""
-    return [fold("Imports", fence(lines[:end], "python")) if end else "", found_by, fence(lines[end:], "python")]
+    return [folded(held, "Imports"), found_by, fence(lines[end:], "python")]
 
 
 def opening_imports(lines: list[str]) -> int:
