@@ -261,7 +261,7 @@ class ReviewServer(ThreadingHTTPServer):
         """A browser that goes away is no error."""
 
     def __enter__(self) -> ReviewServer:
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()  # seconds until it ends, at most
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -598,7 +598,7 @@ def test_what_is_no_openai_server(tmp_path: Path) -> None:
             pass
 
     web = HTTPServer(("127.0.0.1", 0), Web)
-    threading.Thread(target=web.serve_forever, daemon=True).start()
+    threading.Thread(target=web.serve_forever, args=(0.01,), daemon=True).start()
     url = f"http://127.0.0.1:{web.server_port}"
     with pytest.raises(TempolocError, match="is not JSON: does it speak OpenAI's protocol"):
         OpenAIBackend("m", [url], rules=RULES)
