@@ -53,7 +53,7 @@ def _plain(value: object) -> str:
     return str(value).replace("|", "\\|").replace("\n", " ").replace("@", "&#64;")
 
 
-_UNITS = {"pct": "%", "s": "s", "px": "px", "min": "min", "points": "points", "frames": "frames", "gb": "GB"}
+_UNITS = {"pct": "%", "s": "s", "px": "pixels", "min": "min", "points": "points", "frames": "frames", "gb": "GB"}
 _POINTS = ("difference", "improvement")  # of percentages, in all our tables
 _SHORT = {"mre": "MRE", "mae": "MAE", "miou": "mIoU", "f1": "F1", "cpu": "CPU", "pct": "%", "isaac lab": "Isaac Lab",
           "mimicgen": "MimicGen"}  # fmt: skip
@@ -67,14 +67,26 @@ _NAMES = {
 _KEY = re.compile(rf"(?:^|(?<=: )|(?<=of )|(?<=below ))(?:{'|'.join(_NAMES)})$")
 
 
+# An error that `lab.generate` makes on purpose, of all boundaries: `share:-0.3`.
+_ERROR = re.compile(r"^(shift|share|noise):([+-]?)([\d.]+)$")
+
+
+def _error_in_words(error: re.Match[str]) -> str:
+    how, sign, size = error.groups()
+    amount = f"{100 * float(size):g} % of the subtask" if how == "share" else f"{float(size):g} s"
+    return f"{amount} { {'-': 'early', '+': 'late', '': 'off at random'}[sign]}"
+
+
 def plain_name(row: str) -> str:
-    """A row's name with a no-video baseline in words: "best no-video: loo-median" ends with "median of other clips"."""
-    return _KEY.sub(lambda key: _NAMES[key[0]], row)
+    """A row's name for readers: "best no-video: loo-median" ends with "median of other clips", and `shift:-0.1` is
+    "0.1 s early".
+    """
+    return _ERROR.sub(_error_in_words, _KEY.sub(lambda key: _NAMES[key[0]], row))
 
 
 def column_title(name: str) -> str:
     """A column's name in words, with its unit behind it: `mae_before_s` is "MAE before (s)"."""
-    first, *more = name.split("_")
+    first, *more = _ERROR.sub(_error_in_words, name).split("_")
     unit = _UNITS.get(more[-1]) if more and " " not in name else None
     words = " ".join([first, *more[: len(more) - (unit is not None)]])
     unit = "points" if name in _POINTS else unit

@@ -138,7 +138,7 @@ def draw_stamp(
     height, advance = cells[0].shape[:2]
     top, left = (border.shape[0] - height) // 2, (width - advance * len(cells)) // 2
     if top < 0 or left < 0:
-        raise TempolocError(f"{text!r} at {size} px does not fit a border of {width}×{border.shape[0]}")
+        raise TempolocError(f"{text!r} at {size} pixels does not fit a border of {width}×{border.shape[0]}")
     left += number * width
     for k, cell in enumerate(cells):
         border[top : top + height, left + k * advance : left + (k + 1) * advance] = cell

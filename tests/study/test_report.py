@@ -149,6 +149,7 @@ def test_an_interval_stands_behind_its_number() -> None:
         ("mae_frames", "MAE (frames)"), ("pct", "%"), ("cuts_per_event", "cuts per event"), ("row", "row"), ("s", "s"),
         ("stack-three (seen)", "stack-three (seen)"), ("marking_min", "marking (min)"), ("peak_gb", "peak (GB)"),
         ("difference", "difference (points)"), ("difference_s", "difference (s)"), ("isaac_lab_pct", "Isaac Lab (%)"),
+        ("font_px", "font (pixels)"), ("share:-0.3", "30 % of the subtask early"),
     ],
 )  # fmt: skip
 def test_a_column_has_a_title_in_words(name: str, title: str) -> None:
@@ -161,6 +162,8 @@ def test_a_column_has_a_title_in_words(name: str, title: str) -> None:
         ("loo-median", "median of other clips"), ("best no-video: uniform", "best no-video: equal parts"),
         ("MRE at most half of loo-median-scaled", "MRE at most half of median, by clip length"),
         ("train-median", "median of training clips"), ("uniform light", "uniform light"), ("a constant", "a constant"),
+        ("shift:-0.1", "0.1 s early"), ("shift:+0.25", "0.25 s late"), ("share:+0.1", "10 % of the subtask late"),
+        ("noise:0.07", "0.07 s off at random"), ("shift:+", "shift:+"),
     ],
 )  # fmt: skip
 def test_a_baseline_has_its_plain_name_in_tables(row: str, words: str) -> None:
