@@ -401,8 +401,9 @@ def stats_figure(samples: Sequence[Sample]) -> Figure:
         _event_bars(events, parts, colours)
         durations.set_yticks(range(len(tasks)), tasks)
         durations.invert_yaxis()
+        # at the left, which a phone shows of a wide figure
         handles = [Line2D([], [], color=colours[s], marker="o", ls="", label=s) for s in splits]
-        figure.legend(handles=handles, loc="outside upper center", ncols=len(splits), fontsize=9)
+        figure.legend(handles=handles, loc="outside upper left", ncols=len(splits), fontsize=9)
     return figure
 
 # %% ../../nbs/60_sft/10_dataset.ipynb #273d2d5b
