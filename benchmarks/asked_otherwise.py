@@ -25,7 +25,7 @@ from tempoloc_nb.engines.make import make_engine
 from tempoloc_nb.engines.qwen import overlay_options
 from tempoloc_nb.inference.record import read_rows
 from tempoloc_nb.inference.run import answer_clips
-from tempoloc_nb.models.ask import AskConfig, Sampling
+from tempoloc_nb.models.locate import ask_config
 from tempoloc_nb.scoring.evaluation import Evaluation, compare, evaluate
 from tempoloc_nb.video.overlay import OverlayOptions, stamp_video
 
@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     clips, engine = load_benchmark("sim").head(given.clips), make_engine("hf", given.model)
-    ask = AskConfig(given.model, sampling=Sampling(temperature=0.0, max_new_tokens=400))
+    ask = ask_config(given.model).changed(temperature=0.0, crops=False)
     runs: dict[str, Evaluation] = {}
     rows: list[dict[str, Any]] = []
     for way, (side, stamps) in WAYS.items():

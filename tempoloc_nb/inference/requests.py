@@ -63,7 +63,8 @@ def complete_request(
     """The request with its structure, if answers are to have one, its frames as the model is `trained`, and its id.
 
     A small model reads times only in pictures of the size that it knows (`Training.side`); a video of another size is
-    fitted into it. `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its
+    fitted into it, unless its frames are shown as they are: stamps that are in a file already would shrink with them.
+    `settings` are the back end's. One that has its id stays as it is, and so does a constraint of its
     own. Raises `TempolocError` for a video that cannot be read.
     """
     if request.id:
@@ -74,7 +75,7 @@ def complete_request(
             ask.structured, request.labels, duration, think=ask.reasons, absent=request.prompt.absent
         )
         request = replace(request, constraint=held)
-    if trained is not None and trained.is_other(probe(request.video)):
+    if trained is not None and request.view.stamps != "none" and trained.is_other(probe(request.video)):
         request = replace(request, view=replace(request.view, side=trained.side))
     return replace(request, id=request_id(request, settings, ask.sampling))
 

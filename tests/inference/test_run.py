@@ -380,6 +380,8 @@ def test_a_small_model_sees_pictures_of_the_size_that_it_knows(tmp_path: Path) -
         assert (mine.id == other.id) == (side == 0)
         again = complete_request(mine, ask, {}, trained)
         assert again == mine
+        stamped = complete_request(replace(plan, view=View("none")), ask, {}, trained)  # the times are in the file
+        assert stamped.view == View("none")
 
 
 def test_a_run_reads_each_video_once_and_only_when_it_is_asked_about(
