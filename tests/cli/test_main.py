@@ -371,15 +371,15 @@ def test_a_full_screen_is_one_line(arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="its shells close no streams")
-@pytest.mark.parametrize("arguments", ["--help", "models", "--version", "dataset export csv sim -o -"])
-def test_nobody_reads_the_output(arguments: str) -> None:
-    """`| true` and `>&-`: not a word."""
-    command = f"{shlex.quote(sys.executable)} -m tempoloc_nb {arguments}"
-    for closed, status in ((f"{command} | true", 0), (f"{command} >&-", 0), (f"{command} >&- 2>&- <&-", 0)):
-        done = subprocess.run(["sh", "-c", closed], capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (status, "")
-        assert "Traceback" not in done.stderr
-        assert "pipe" not in done.stderr.lower()
+@pytest.mark.parametrize("closed", ["| true", ">&-", ">&- 2>&- <&-"])
+@pytest.mark.parametrize("arguments", ["--help", "models", "dataset export csv sim -o -"])
+def test_nobody_reads_the_output(arguments: str, closed: str) -> None:
+    """`| true` and `>&-`: not a word, of argparse's own output and of a command's."""
+    command = f"{shlex.quote(sys.executable)} -m tempoloc_nb {arguments} {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "Traceback" not in done.stderr
+    assert "pipe" not in done.stderr.lower()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="its shells close no streams")

@@ -120,7 +120,7 @@ def test_copies_of_a_model_are_processes(tmp_path: Path) -> None:
     commands(
         tmp_path,
         "localize --model tempoloc-tiny --benchmark sim --video-root videos --data-parallel 2 --max-new-tokens 8"
-        " -o p.jsonl",
+        " --fps 1 -o p.jsonl",
     )
     assert len((tmp_path / "p.jsonl").read_bytes().split(b"\n")) == 3
 

@@ -127,6 +127,15 @@ def test_what_breaks_a_batch_costs_no_other_clip_its_answer(bad: Sequence[int]) 
             assert answer == []
 
 
+def test_ctrl_c_is_the_parents(two: DataParallelBackend) -> None:
+    processes = [w.process for w in two._workers]
+    for process in processes:
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGINT)
+    assert len(texts(two, requests(2))) == 4
+    assert [w.process for w in two._workers] == processes
+
+
 def test_a_process_that_dies_is_named_and_the_other_finishes(two: DataParallelBackend) -> None:
     asked = requests(6)
     victim = two._workers[1].process
@@ -155,22 +164,13 @@ def test_a_stream_that_is_left_ends_its_processes(two: DataParallelBackend) -> N
     assert len(texts(two, asked[:2])) == 4
 
 
-def test_ctrl_c_is_the_parents() -> None:
-    backend = DataParallelBackend(qwen25(), 2, device="cpu")
-    processes = [w.process for w in backend._workers]
-    for process in processes:
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGINT)
-    assert len(texts(backend, requests(2))) == 4
-    del backend  # collected: nothing is left running
-    assert not any(p.is_alive() for p in processes)
-
-
 def test_qwen3_in_two_processes() -> None:
     backend = DataParallelBackend(qwen3(), 2, device="cpu", batch=1)
     asked = requests(2, trials=5)
     check_same(texts(backend, asked), texts(HFBackend(qwen3(), device="cpu", batch=1), asked))
-    backend.close()
+    processes = [w.process for w in backend._workers]
+    del backend  # collected: nothing is left running
+    assert not any(p.is_alive() for p in processes)
 
 
 def test_what_cannot_be_done_is_one_clear_error(tmp_path: Path) -> None:

@@ -521,20 +521,20 @@ def test_audio_is_dropped(tmp_path):
 @pytest.mark.parametrize(
     ("size", "n", "rate"), [((256, 256), 210, 30), ((512, 512), 84, 12), ((640, 360), 90, 12), ((320, 240), 60, 5)]
 )
-@pytest.mark.parametrize("fps", [4, 8, 12])
-def test_digits_survive(tmp_path, size, n, rate, fps):
+def test_digits_survive(tmp_path, size, n, rate):
     clip = write_clip(tmp_path / "a.mp4", n, size, time_base=Fraction(1, rate), rate=rate)
-    results = PIXELS.read_back(clip, OverlayOptions(fps=fps))
-    assert {r["rule"] for r in results} == {"recipe", "qwen2.5-vl", "qwen3-vl"}
-    assert min(r["digits"] for r in results) >= 3 * min(fps, rate) * n / rate * 0.9
-    assert sum(r["right"] for r in results) >= 0.999 * sum(r["digits"] for r in results)
+    for fps in (4, 8, 12):
+        results = PIXELS.read_back(clip, OverlayOptions(fps=fps))
+        assert {r["rule"] for r in results} == {"recipe", "qwen2.5-vl", "qwen3-vl"}
+        assert min(r["digits"] for r in results) >= 3 * min(fps, rate) * n / rate * 0.9
+        assert sum(r["right"] for r in results) >= 0.999 * sum(r["digits"] for r in results), fps
 
 
 def test_a_long_video_stays_legible(tmp_path):
     """A minute at 8 fps is shrunk to 112 pixels by the recipe's arithmetic: 480 stamps."""
     clip = write_clip(tmp_path / "a.mp4", 480, (192, 192), time_base=Fraction(1, 8), rate=8)
-    for result in PIXELS.read_back(clip, OverlayOptions(fps=8)):
-        assert result["right"] >= 0.999 * result["digits"]
+    (result,) = PIXELS.read_back(clip, OverlayOptions(fps=8), rules=["recipe"])
+    assert result["right"] >= 0.999 * result["digits"] > 0
 
 
 def test_the_size_matters(tmp_path):
