@@ -12,7 +12,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tempoloc_nb.scoring.phrases import (
-    beside_absence, corrects, denies, is_strange, match_label, misleads, names_unit, side_told,
+    beside_absence, corrects, denies, is_elsewhere, is_odd_head, is_strange, match_label, misleads, names_unit,
+    side_told,
 )
 from .times import Span, read_span
 
@@ -152,12 +153,17 @@ def _begins(piece: str, labels: tuple[str, ...]) -> str:
 # %% ../../nbs/40_scoring/04_dialects.ipynb #038dc86a
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPED = re.compile(r"(?<=[0-9s>秒.])\s?\|\s?(?=<?[0-9])")
+_ROLE_BEHIND = re.compile(  # "1.8 s (start)"
+    r"(?<![0-9.:])(<?[0-9][0-9.:]{0,11}\s?(?:ms|s|sec|seconds?)?>?)\s?[(\[]\s?(start|begin|onset|end|finish|stop)(?:s|ning)?"
+    r"(?:\s(?:time|point))?\s?[)\]]", re.IGNORECASE
+)  # fmt: skip
 
 
 def read_line(line: str, labels: tuple[str, ...]) -> Entry:
     """What a line whose labels are hidden tells of an event: number, words and times."""
     number, body = read_number(line)
     body = _PIPED.sub(" , ", body) if "|" in body else body
+    body = _ROLE_BEHIND.sub(r"\2 \1", body) if "(" in body or "[" in body else body
     told, *cells = body.split("|")
     span, words = read_span(told)
     if span is None and not _DIGIT.search(told):  # a row of a table: a cell of nothing but times
@@ -200,9 +206,12 @@ _CUE_SETTING = re.compile(r"\s(?:align|position|line|size|vertical|region):\S+",
 _CUE_NUMBER = re.compile(r"\s*[0-9]{1,4}\s*")
 
 # %% ../../nbs/40_scoring/04_dialects.ipynb #727ddf4a
-def mark_all(entries: Sequence[Entry], above: Sequence[str], below: Sequence[str]) -> None:
+def mark_all(
+    entries: Sequence[Entry], above: Sequence[str], below: Sequence[str], labels: tuple[str, ...] = ()
+) -> None:
     """Note what lines above and below entries say of all: that their times are none, or which side of an event."""
-    if any(map(misleads, above)) or any(misleads(line, below=True) for line in below):
+    odd = any(misleads(line) or is_odd_head(line, labels) for line in above)
+    if odd or any(misleads(line, below=True) for line in below):
         for entry in entries:
             entry.strange = True
     if sides := {*map(side_told, (*above, *below))} - {""}:
@@ -210,6 +219,12 @@ def mark_all(entries: Sequence[Entry], above: Sequence[str], below: Sequence[str
             if entry.span is not None and entry.span.end is None and not entry.span.lone:
                 entry.strange = entry.strange or len(sides) > 1
                 entry.span = Span(entry.span.start, None, min(sides))
+
+
+_MEASURED = re.compile(  # a label that says more than that its times are below: "it, duration:"
+    r"\bit\W{1,4}(?:durations?|length|confidence|score|probability)\W*$|\b(?:duration|length|confidence|score"
+    r"|probability) (?:of|for)\W{1,4}it\b", re.IGNORECASE
+)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -235,19 +250,24 @@ class _Lines:
                 self.beside.append((line, len(self.entries)))
         elif entry.number is not None or labelled or entry.span is not None:
             entry.turn = self.turn
-            entry.strange = entry.strange if entry.span is not None else misleads(without_labels(line, labels))
+            if entry.span is None:
+                plain = without_labels(line, labels)
+                entry.strange = misleads(plain) or _MEASURED.search(plain) is not None
             self.entries.append(entry)
+            if not labelled and entry.number is None and corrects(line):
+                for other in self.entries:  # "Hmm, it looks more like 2.4 s": of which of them, it does not say
+                    other.strange = True
             if not labelled and (entry.number is None or entry.span is None) and names_unit(line):
                 self.beside.append((line, len(self.entries)))
         else:
             self.turn += corrects(line)
             self.beside.append((line, len(self.entries)))
 
-    def spoil(self) -> None:
+    def spoil(self, labels: tuple[str, ...]) -> None:
         """Note what the lines above and below say of all entries."""
         last = len(self.entries)
         above, below = ([line for line, place in self.beside if (place == last) == ends] for ends in (False, True))
-        mark_all(self.entries, above, below)
+        mark_all(self.entries, above, below, labels)
 
     def _join(self, entry: Entry, above: Entry, line: str, labelled: bool, labels: tuple[str, ...]) -> bool:
         named = match_label(above.words, labels, None)[1]
@@ -324,11 +344,15 @@ def read_lines(block: str, labels: tuple[str, ...]) -> list[Entry]:
             continue
         if line.lstrip().startswith("|"):
             line = _from_row(line)
-        for part in _cut(line, labels):
-            lines.add(read_line(part, labels), part, labels)
+        parts = [*_cut(line, labels)]
+        elsewhere = len(parts) > 1 and is_elsewhere(without_labels(line, labels))
+        for part in parts:
+            entry = read_line(part, labels)
+            entry.strange = entry.strange or elsewhere
+            lines.add(entry, part, labels)
         lines.fresh = False
     unpaired = [e for e in lines.entries if e.number is None and e.span is None]
-    lines.spoil()
+    lines.spoil(labels)
     if lines.paired and (len(lines.pairing) > 1 or unpaired or _is_shifted(lines)):
         for entry in lines.paired:
             entry.span = None

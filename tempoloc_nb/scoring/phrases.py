@@ -13,8 +13,8 @@ from typing import Literal
 from .times import ABOUT, is_broken, without_times
 
 # %% auto #0
-__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'side_told',
-           'tells_more', 'is_strange', 'match_label']
+__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'is_elsewhere',
+           'side_told', 'tells_more', 'is_odd_head', 'is_strange', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -206,7 +206,8 @@ _RISKY = re.compile(
     r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
     r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
     r"|counted|remaining|counts?\s?down|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left"
-    r"|from the end|add(?=\s+to\b)|subtract|(?:add|since)\s<?[0-9][0-9.:]*"
+    r"|from the end|mm?\.ss|time[\s_-]?(?:base|scale)|timestamp-map|add(?=\s+to\b)|subtract"
+    r"|(?:add|since)\s<?[0-9][0-9.:]*"
     r"|(?:(?:shift|multipl|divid)\w*|off|late|early|delayed)\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
     re.IGNORECASE,
 )
@@ -233,12 +234,28 @@ _DOUBT = re.compile(
 )  # fmt: skip
 _CORRECTION = re.compile(
     r"\b(?:no|wait|actually|correction|corrected|sorry|oops|corrections|rather|instead|scratch|wrong|mistake\w*"
-    r"|revis\w*|reflection|alternatively|update\w*|hmm?)\b", re.IGNORECASE,
+    r"|revis\w*|reflection|alternatively|update\w*|hmm?|more like|closer to)\b", re.IGNORECASE,
 )
 _TOLD = re.compile(
     r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts|ends)\b"
     r"|\btotal (?:duration|length|time)\b|\brounded\b", re.IGNORECASE
 )
+
+
+_VIDEO = r"(?:clip|video|demo|demonstration|episode|recording|trial|take|camera|cam|view|session|run)"
+_BEGIN = rf"(?! (?:the )?(?:(?:very )?(?:start|beginning)\b(?! of (?!(?:the|this) {_VIDEO}\b))|0\b|zero\b))"
+_ELSEWHERE = re.compile(  # of another video or answer, or no instants
+    rf"\b(?:(?:another|second|third|next|previous|similar|different|trimmed) {_VIDEO}"
+    rf"|(?:such|these|those|all|other|most|several|many)(?: of| the){{0,2}} {_VIDEO}s"
+    rf"|(?:{_VIDEO}|option|answer|candidate)\s?(?:no\.?\s?|number\s)?#?(?:[2-9]|[1-9][0-9]{{1,5}}|[b-h])"
+    r"(?![.:]?[0-9]|[-\s]{0,2}(?:s|ms|min|sec|seconds?|minutes?)\b)"
+    r"|averages?|typical(?:ly)?|usual(?:ly)?|median|mid-?points?|cent(?:er|re)s? of (?:the|each|its|their)|elapsed"
+    rf"|(?:times?|seconds) (?:taken|spent|required|needed|between|(?:since|after|until|from){_BEGIN})"
+    rf"|(?:measured|count(?:ed|ing)) (?:from|since){_BEGIN}"
+    r"|(?:earlier|previously|before|originally|at first),? (?:I|we)"
+    r"|(?:very first|my first|initial|earlier|previous|prior|original|old) (?:guess|try|estimate|answer|pass|draft))\b",
+    re.IGNORECASE,
+)  # fmt: skip
 
 
 _OTHER_HEAD = re.compile(
@@ -265,9 +282,14 @@ def misleads(line: str, *, below: bool = False) -> bool:
     """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
     rest = _QUANTITY.sub(" ", line)
     heads = len(line) < 400 and _OTHER_HEAD.search(line)  # a heading is short, and a long line takes long
-    if _RISKY.search(rest) or _DOUBT.search(rest) or heads:
+    if _RISKY.search(rest) or _DOUBT.search(rest) or _ELSEWHERE.search(rest) or heads:
         return True
     return below and (_NEGATION.search(rest) is not None or corrects(rest))
+
+
+def is_elsewhere(line: str) -> bool:
+    """Whether a line tells of another video or answer, or of times that are no instants."""
+    return _ELSEWHERE.search(line) is not None
 
 
 def _of_side(noun: str, verb: str) -> re.Pattern[str]:
@@ -321,6 +343,47 @@ _HARMLESS_TEXT = """
     segundo segundos seconde secondes ereignis schritt evento événement étape paso 至 到 秒 从 在
 """
 _HARMLESS = frozenset(_HARMLESS_TEXT.split())
+_HEAD_TEXT = """
+    timeline timelines timing timings boundary boundaries instants moments intervals spans ranges segments
+    segmentation localization localisation localized localised temporal grounding grounded points point stamp stamps
+    chronological chronologically chronology sequence sequential order ordered list lists listed log subtasks steps
+    phases tasks actions answers results result output outputs response responses solution summary predictions
+    prediction predicted detection detections estimates estimate estimated approximate approximately approx findings
+    annotation annotations annotated labels labeled labelled report reported data json yaml csv toml xml html srt
+    vtt webvtt text plain plaintext markdown python tool call certainly course okay ok yes so therefore thus my i me
+    we you your think by below above based analysis footage looking breakdown key main all both two three each every
+    there have has been were will s ll ve overall complete full detailed brief information explanation reasoning
+    reason rationale evidence note notes details observation observations thought thoughts comment comments
+    justification manipulation demo demonstration recording episode requested required asked queried provided exact
+    corresponding function arguments parameters input items entries values value for when t following according
+    judging analyze see got understood overlay clock corner reading burned scene find they happen occur content
+    payload body message record records row rows localizations antwort ergebnis ergebnisse zeiten zeitpunkte
+    ereignisse réponse résultat résultats temps événements respuesta resultado resultados tiempos eventos risposta
+    risultati tempi eventi 答案 事件 时间 结果 回答 答え 時間 イベント ответ время события результат
+    정답 답변 이벤트 시간 completion high duration
+    durations confidence score scores
+"""
+_HEAD_WORDS = _HARMLESS | frozenset(_HEAD_TEXT.split())
+_HEAD = re.compile(r"^\W*#|:[\W_]*$|：[\W_]*$|^\W*\*\*[^*]*\*\*\W*$|^\s*\([^()]*\)\s*$")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_WATCHED = re.compile(
+    r"^.*[.!?]\s|\b(?:after|upon|by|on)?\s?(?:careful(?:ly)?\s)?(?:review|watch|inspect|examin|analy[sz]|look)\w*"
+    r"(?:\s(?:at|through|over|closely|carefully|all|each|every|the|of|times|in|frames?))*", re.IGNORECASE
+)  # fmt: skip
+
+
+def is_odd_head(line: str, labels: tuple[str, ...] = ()) -> bool:
+    """Whether a short heading above events has words that may make their times mean something else: "Midpoints:"."""
+    heads = len(line) < 200 and _HEAD.search(line) and not corrects(line)
+    if not heads or len(_LETTERS.findall(line)) > 6:
+        return False
+    words = _LETTERS.findall(_WATCHED.sub("", line.lower()))
+    if words and _OTHER_HEAD.search(line.strip(" *_#") + ":"):
+        return True
+    odd = (w for w in words if w not in _HEAD_WORDS and _word(w) not in _SAME and _word(w) not in _kept_words(labels))
+    return any(odd)
+
+
 _SCORED = re.compile(
     r"(?:overall\s)?(?<![A-Za-z])(?:confidence|conf|certainty|score|scored|prob|probability|p|t?iou|quality|uncertainty"
     r"|sigma|std|latency|tolerance|vertrauen|konfidenz|confianza|confiance|置信度|duration|last(?:s|ing|ed)? for)"
@@ -334,9 +397,19 @@ _SCORED = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\bbetween(?!\W{1,6}•\W{1,6}(?:and|to|&|-|–)\W{1,6}•)", re.IGNORECASE)
+_ENDED = re.compile(  # a lone time, and words of an end behind it: "1.8 s (finished)"
+    r"^(?:(?!\b(?:start|begin|onset))[^•])*•[^•]*(?<!to the )(?<!until the )(?<!until )(?<!to )(?<!till )(?<![-–—→]\s)"
+    r"(?<![-–—→]\sthe\s)\b(?:end|finish|stop|complet)[a-z]*\b[^•]*$", re.IGNORECASE
+)  # fmt: skip
+_NUMBERED = re.compile(  # "clip 2"
+    r"(?:^[\W_]{0,8}|[(\[,;:–—-]\s{0,2}|\b(?:in|of|for|on|by|with|from|at)\s(?:the\s)?)"
+    r"(?!(?:it|at|from|to|till?|until|between|and|or|is|in|by|t|starts?|ends?|begins?|times?|timestamps?|seconds?|sec|s|sekunden?|segundos?|secondes?|von|bis|bei|ab|de|del|al|el|la|y|à|et|und)\b)[^\W\d_]{2,20}\s{1,2}#?[0-9](?![0-9]"
+    r"|\s?[0-9]|[.:,][0-9]|\s?[-–—~→>]|\s(?:to|and|until|till)\s|\s?(?:ms|msec|s|secs?|m|h|min|sek|sekunden?|秒|초|с)"
+    r"(?![^\W\d_])|\s?(?:second|minut|milli|hour|segund|сек))", re.IGNORECASE
+)  # fmt: skip
 _SPENT = re.compile(
     r"\b(?:with|of|on|up|off|out|down|into|onto|go|then|first|here|white|black)\s{0,2}<?\s?•"
-    r"|\bin\s<?\s?•(?!\W{0,8}(?:to|and)?\W{0,4}•)"
+    r"|#\s?<?\s?•|•\s{0,3}through (?:the|it|this)\b|\bin\s<?\s?•(?!\W{0,8}(?:to|and)?\W{0,4}•)"
     r"|\b(?:second|other)\s(?:clip|video)\b|•\s{0,3}(?:off|out|down|on|loaf|over|left|remaining|to go|at most|in all|up"
     r"|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
 )
@@ -368,8 +441,10 @@ def is_strange(text: str, labels: tuple[str, ...] = ()) -> bool:
     """Whether more than harmless words and signs stands beside the times of a text whose labels are taken out."""
     for digits in filter(str.isdecimal, _kept_words(labels)):  # "cube 2"
         text = re.sub(rf"(?<=[a-z]\s){digits}(?![0-9.:]|\s?(?:min|m?s|sec|h)\b)", " ", text)
-    rest = without_times(_LIST_MARK.sub("", _SCORED.sub(" ", text), count=1))
-    if is_broken(text) or _BETWEEN.search(rest) or _SPENT.search(rest):
+    plain = _SCORED.sub(" ", text)
+    rest = without_times(_LIST_MARK.sub("", plain, count=1))
+    odd = any(pattern.search(rest) for pattern in (_BETWEEN, _SPENT, _ENDED))
+    if odd or is_broken(text) or _NUMBERED.search(plain) or is_elsewhere(plain):
         return True
     return _ODD_SIGN.search(rest) is not None or _unlike(rest, labels)
 

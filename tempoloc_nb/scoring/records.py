@@ -19,7 +19,8 @@ from tempoloc_nb.scoring.dialects import (
     without_labels, without_marks,
 )
 from tempoloc_nb.scoring.phrases import (
-    beside_absence, corrects, denies, is_strange, match_label, misleads, names_another, side_told, tells_more,
+    beside_absence, corrects, denies, is_odd_head, is_strange, match_label, misleads, names_another, side_told,
+    tells_more,
 )
 from .times import Span, counts_frames, plain_text, read_span
 
@@ -62,6 +63,7 @@ _FRAME_WORD = re.compile(r"frames?(?:[ _-]?(?:index|indices|numbers?|ids?))?", r
 
 # %% ../../nbs/40_scoring/05_records.ipynb #a3f04bff
 _PLAIN_NUMBER = re.compile(r"[\s0-9.]*")
+_IN_UNITS = re.compile(r"[0-9]{1,7}")  # "1.800" may be 1800 ms, and "1.8" seconds after all
 
 
 def _time(value: Any, unit: float = 1.0) -> float | None:
@@ -69,7 +71,9 @@ def _time(value: Any, unit: float = 1.0) -> float | None:
     if isinstance(value, str):
         text = value[:40].strip()
         text = text[1:-1].strip() if text[:1] + text[-1:] == "<>" else text
-        if is_strange(text) or (unit != 1 and _PLAIN_NUMBER.fullmatch(text)):
+        if unit != 1 and _PLAIN_NUMBER.fullmatch(text):
+            return float(text) * unit if _IN_UNITS.fullmatch(text) else None
+        if is_strange(text):
             return None
         span = read_span(f"<{text}>" if text.isdecimal() and text.isascii() else f": {text}")[0]
         return span.start if span is not None and span.end is None else None
@@ -94,6 +98,8 @@ def _spans(value: Any, unit: float = 1.0, keyed: bool = False) -> list[Span]:
         found = whole if len(whole) == len(value) else [_pair(value, unit, keyed)]
         return [s for s in found if s is not None] if None not in found else []
     if isinstance(value, str):
+        if keyed and unit != 1 and _IN_UNITS.fullmatch(value.strip()):
+            return [Span(float(value) * unit)]
         span = None if is_strange(value[:400]) else read_span(value[:400])[0]
         return [] if span is None else [span]
     time = _time(value, unit) if keyed and type(value) in (int, float) else None
@@ -195,6 +201,8 @@ _BESIDE_TEXT = """
     vid qid clip clipid order rank frame frameindex startframe endframe
 """
 _BESIDE_KEYS = frozenset(("", *_BESIDE_TEXT.split()))
+_CLIP_KEYS = frozenset(("video", "videoid", "videoname", "vid", "clip", "clipid", "file", "filename"))
+_ORIGIN = re.compile(r".+(?:start|begin|origin)(?:time|s|sec|seconds)?")  # "clip_start": times may count from it
 
 
 def _has_odd_keys(value: dict[Any, Any], labels: tuple[str, ...], holds: bool = False) -> bool:
@@ -211,10 +219,18 @@ def _has_odd_keys(value: dict[Any, Any], labels: tuple[str, ...], holds: bool = 
         known = key in _BESIDE_KEYS | _STATE | _OUTCOME or about in _THERE | _NOT_THERE
         told = isinstance(held, str) and misleads(held[:400], below=key in _STATE - {"answer"})
         normal = key.startswith(("normali", "relative", "fraction", "percent")) and not held
-        about_video = holds and held is not False and not misleads(f"{name} {_apart(str(name))}")
+        shifted = holds and _ORIGIN.fullmatch(key) and str(held) not in ("0", "0.0", "")
+        about_video = holds and held is not False and not shifted and not misleads(f"{name} {_apart(str(name))}")
         if told or not (known or normal or about_video):
             return True
     return False
+
+
+def _clips_of(value: Any) -> set[str]:
+    """The videos that a JSON value names."""
+    named = value.items() if isinstance(value, dict) else ()
+    own = {str(v) for k, v in named if plain_key(str(k)[:40]) in _CLIP_KEYS}
+    return own.union(*(_clips_of(v) for _, v in _children(value)))
 
 
 def _asks(value: dict[Any, Any]) -> bool:
@@ -281,7 +297,8 @@ def _from_values(items: Iterable[tuple[Any, Any]], labels: tuple[str, ...], dept
         name = str(key)[:400]
         words = "" if not name or match_label(name, labels, None)[1] else f"{_apart(name)}:"
         for entry in _from_value(name, value, labels, depth):
-            entry.strange = entry.strange or (entry.span is not None and misleads(words))
+            odd = misleads(words) or is_odd_head(words, labels)
+            entry.strange = entry.strange or (entry.span is not None and odd)
             entry.turn += corrects(words)
             yield entry
 
@@ -422,13 +439,15 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
         values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
         named = [_named(name, _with_unit(_with_rows(v))) for name, v in values if isinstance(v, dict | list)]
         found = list(_from_values(named, labels))
-        for entry in found if any(_speaks_of_others(v, labels) for _, v in named) else ():
+        several = len(_clips_of([v for _, v in named])) > 1
+        for entry in found if several or any(_speaks_of_others(v, labels) for _, v in named) else ():
             entry.strange = True
     except (ValueError, RecursionError):  # brackets nested some thousand deep
         return [], whole
     return [e for e in found if sound or match_label(e.words, labels, None)[1]], sound
 
 # %% ../../nbs/40_scoring/05_records.ipynb #bc03de3f
+_POINTLESS = re.compile(r"^([0-9]{1,6}),([0-9]{1,2})$")  # a decimal comma, where no comma parts the cells
 _TABLE_HEAD = re.compile(r"start|begin|time|from|onset|span|interval|segment|window", re.IGNORECASE)
 
 
@@ -461,12 +480,16 @@ def _read_tables(block: str, labels: tuple[str, ...]) -> tuple[list[Entry], list
         new = table_head(line) if any(mark in line for mark in "|\t;,") else None
         cells = table_cells(line[:2000], head[0]) if head is not None and new is None and head[0] in line else []
         if head is not None and len(cells) == len(head[1]):
+            cells = [_POINTLESS.sub(r"\1.\2", cell) for cell in cells] if head[0] in ";\t" else cells
             rows.append(dict(zip(head[1], cells, strict=True)))
         else:
             head = new
             if new is None:
                 (below if rows else above).append(line)
-    return list(_from_values(_children(rows), labels)), above, below
+    found = list(_from_values(_children(rows), labels))
+    for entry in found if len(_clips_of(rows)) > 1 else ():
+        entry.strange = True
+    return found, above, below
 
 # %% ../../nbs/40_scoring/05_records.ipynb #89f40927
 _TIME_COLUMN = re.compile(
@@ -589,9 +612,9 @@ def _as_lines(block: str, labels: tuple[str, ...]) -> str:
     return "\n".join(f"{key}: {v}" for key, v in value.items()) if certain else block
 
 
-def _beside(entries: list[Entry], above: list[str], below: list[str]) -> list[Entry]:
+def _beside(entries: list[Entry], above: list[str], below: list[str], labels: tuple[str, ...]) -> list[Entry]:
     """The entries, with what the lines above and below them say of all."""
-    mark_all(entries, above, below)
+    mark_all(entries, above, below, labels)
     if any(map(tells_more, below)):
         for e in entries:
             e.strange = True
@@ -611,12 +634,12 @@ def read_entries(block: str, labels: tuple[str, ...], in_order: bool = False) ->
         if any(e.index is not None for e in entries):
             if counts_frames(re.split(r"[\[{]", block, maxsplit=1)[0], ""):
                 return []
-            return _beside(entries, *_around(block))
+            return _beside(entries, *_around(block), labels)
     if any(mark in block for mark in "|;,\t"):
         rows, above, below = _read_tables(block, labels)
         entries = _assign(rows, labels, in_order)
         if any(e.index is not None for e in entries):
-            return _beside(entries, above, below)
+            return _beside(entries, above, below, labels)
         if _has_other_columns(block):
             return []
     return [e for e in _of_lines(block, labels, in_order) if sound or e.labelled]  # the lines of broken JSON are none

@@ -146,6 +146,7 @@ _BOUND = re.compile(
 )  # fmt: skip
 _RELATIVE = re.compile(
     r"\s?(?:later|earlier|ago|prior|(?:after|before|past)(?! (?:the )?(?:start|beginning) of)|from (?:the )?end"
+    r"|from (?:then|there|that)"
     r"|(?:from|into)(?: (?:the|its|this|that|a))? (?:event|step|grasp|relea|push|pour|lift|appro|conta|open|clos|inser"
     r"|press|pick|plac|drop|mov(?!ie)|motio|previ|last)\w*)\b",
     re.IGNORECASE,

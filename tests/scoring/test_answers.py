@@ -933,3 +933,79 @@ def test_what_is_struck_out_is_not_said_and_html_is_read_as_lines() -> None:
     listed = f"<ul><li>{RED[0]}: 1.8 секунды</li><li>{last}</li></ul>"
     assert [e.start for e in parse_answer(listed, RED, 10.0).events if e.usable] == [1.8, 4.3]
     assert not any(e.usable for e in parse_answer(f"<p>In frames:</p>{listed}", RED, 10.0).events)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Midpoints:", "**Gaps between events**", "# Time taken", "Elapsed time of each:",
+        "Measured from the first contact:",
+        "Left arm:", "Clip 2:", "Option B:", "(mm.ss)", "On average:", "In the previous video:", "Earlier I had:",
+        "Upper bounds:", "From the prompt:", "Trimmed video:", "In reverse:", "Waiting times:", "## Ratings",
+        "These are typical times of such demonstrations, which I know from other videos of the same kind:",
+    ],
+)  # fmt: skip
+def test_a_heading_of_words_that_are_not_known_voids_the_times_below_it(head: str) -> None:
+    lone = "\n".join(f"{name}: {start} s" for name, start, _ in SPANS)
+    for text in (lone, EVENTS, TABLE.format("", *RED)):
+        assert not any(e.usable for e in parse_answer(f"{head}\n{text}", RED, 100.0).events), text
+    again = f"{lone}\n\n{head}\n{lone.replace('8', '9').replace('3', '5')}"
+    assert not any(e.usable for e in parse_answer(again, RED, 100.0).events)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "Sure! Here's the breakdown:", "## Event Timeline", "**Final answer**", "(times in seconds)", "Red cube:",
+        "答案：", "Grasping:",
+        "Ereignisse:", "When each event happens:", "After carefully watching the footage, these are the moments:",
+        "Temporal localization:", "Event → start, end", "Time since the start of the video:", "Video 1:",
+    ],
+)  # fmt: skip
+def test_a_heading_of_plain_words_voids_nothing(head: str) -> None:
+    lone = "\n".join(f"{name}: {start} s" for name, start, _ in SPANS)
+    for text in (lone, EVENTS):
+        assert [e.start for e in parse_answer(f"{head}\n{text}", RED, 100.0).events if e.usable] == [1.8, 4.3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Clip 2: {0} at 1.8 s", "Robot 2: {0} at 1.8 s", "{0} at 1.8 s in video 2", "{0}: 1.8 s (camera 2)",
+        "{0}: #1.8",
+        "{0} duration\n1.8 s", "Length of {0}\n1.8 s", "### {0} (duration)\n1.8 s", "{0}: 1.8 s (finished)",
+        "{0}: 1.8 s, when it ends", "{0}: 1.8 through the video", "{0}: 1.8 s from then",
+        "{0}: 1.8 s\nHmm, the grasp looks more like 2.4 s.", "In the previous video, {0} was at 1.8 s",
+    ],
+)  # fmt: skip
+def test_what_a_line_counts_or_measures_is_no_start(line: str) -> None:
+    event, _ = parse_answer(f"{line.format(RED[0])}\n{RED[1]}: 4.3 s", RED, 100.0).events
+    assert not event.usable
+
+
+def test_which_side_a_time_is_may_stand_behind_it() -> None:
+    for first, last in (
+        ("{} s (start)", "{} s (end)"), ("{} [start time]", "{} [end time]"), ("{} (onset)", "{} (end)"),
+    ):
+        for joint in (", ", " - ", " "):
+            text = f"{RED[0]}: {first.format(1.8)}{joint}{last.format(2.6)}"
+            for side, time in (("start", 1.8), ("end", 2.6)):
+                (event,) = parse_answer(text, RED[:1], 10.0, side).events  # type: ignore[arg-type]
+                assert (event.boundary(side), event.usable) == (time, True), text  # type: ignore[arg-type]
+        assert not parse_answer(f"{RED[0]}: {last.format(1.8)}", RED[:1], 10.0).events[0].usable
+
+
+def test_rows_of_several_videos_and_times_that_count_from_elsewhere() -> None:
+    rows = [{"event": name, "time": start} for name, start, _ in SPANS]
+    for key in ("clip", "video", "video_id"):
+        same, other = ([row | {key: f"a{i * n}"} for n, row in enumerate(rows)] for i in (0, 1))
+        table = "\n".join([f"{key},event,time", *(f"{r[key]},{r['event']},{r['time']}" for r in other)])
+        assert not any(e.usable for text in (json.dumps(other), table) for e in parse_answer(text, RED, 10.0).events)
+        assert all(e.usable for e in parse_answer(json.dumps(same), RED, 10.0).events)
+    for key, usable in (("clip_start", False), ("time_base", False), ("duration", True)):
+        assert {e.usable for e in parse_answer(json.dumps({key: 2.0, "events": rows}), RED, 10.0).events} == {usable}
+
+
+@pytest.mark.parametrize("text", ["event,time_ms\n{0},1800\n{1},4300", "event;start;end\n{0};1,8;4,3\n{1};4,3;5,0"])
+def test_columns_of_milliseconds_and_of_decimal_commas(text: str) -> None:
+    assert [e.start for e in parse_answer(text.format(*RED), RED, 10.0).events if e.usable] == [1.8, 4.3]
