@@ -21,6 +21,7 @@ _NUMBER = re.compile(  # it begins with a digit, for which a search is fast; the
     r"([0-9](?<![\w.:+\-].)(?<![0-9][ '].)(?:(?:(?<=0)|(?<!0)[0-9]{0,3})\.[0-9]{1,3}|[0-9]:[0-5][0-9]\.[0-9]{2}))"
     r"(?=s?(?:[^\w%.:]|[.:](?![0-9])|$))"
 )
+_OTHER_DIGIT = re.compile(r"(?![0-9])\d")  # of another script
 _KEY = re.compile(r'"[^"\n]*\0[^"\n]*"\s*:')  # a number in a key of JSON, where two that are equal are one
 _MOST_NUMBERS, _MOST_CHARS, _MOST_SHAPES = 80, 4000, 20_000
 _BY_TIMES = ("ok", "reversed", "out_of_range", "duplicate")  # other statuses hold for all texts of a shape
@@ -110,7 +111,7 @@ class Shapes:
 
         A shape is learned when a text has it for the second time, so that texts like no other cost little.
         """
-        if not self._useful or len(text) > _MOST_CHARS or "\0" in text:
+        if not self._useful or len(text) > _MOST_CHARS or "\0" in text or _OTHER_DIGIT.search(text):
             return None
         pieces = _NUMBER.split(text)
         numbers = pieces[1::2]

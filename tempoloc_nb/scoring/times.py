@@ -40,21 +40,35 @@ _PLAIN = str.maketrans(
         **dict(zip("０１２３４５６７８９：．，；（）［］＜＞＝／～〜", "0123456789:.,;()[]<>=/~~", strict=True)),
         **dict.fromkeys("‐‑‒−﹣－", "-"), **dict.fromkeys("⇒⟶➔➜⟹➡", "→"), "\ufe0f": "", "\u20e3": ".",
         **dict.fromkeys("\u00a0\u2002\u2003\u2009\u202f\u3000", " "), "…": "..", "’": "'", "′": "'", "″": "''",
+        "٫": ".", "٬": ",", "،": ",",
     }
 )
 _OTHER = re.compile(r"[^\x00-\x7f]")
+_DIGITS = frozenset("٠١٢٣٤٥٦٧٨٩۰۱۲۳۴۵۶۷۸۹०१२३४५६७८९")  # Arabic, Persian and Devanagari
+_SPOKEN = {  # Arabic and Hindi beside times, as the words that are read
+    "ثانية": "s", "ثوان": "s", "ثواني": "s", "ث": "s", "من": "from", "إلى": "to", "الى": "to", "حتى": "until",
+    "عند": "at", "في": "in", "الثانية": "second", "بين": "between", "و": "and", "सेकंड": "s",
+    "सेकेंड": "s", "पर": " ",
+}
+_FROM_TO = re.compile(r"(?<=[0-9s])\sसे\s([0-9.:]{1,12}(?:\ss)?)\sतक")  # one of the words alone may be an end
+_SAID = re.compile(rf"(?<![^\s(\[<:,])(?:{'|'.join(_SPOKEN)})(?=[\s,.;:)،।]|$)")
 _FRAME_CLOCK = re.compile(r"(?<=:[0-9]{2}:[0-9]{2});(?=[0-9]{2}(?![0-9:.]))")  # 00:00:01;08 counts frames
 
 # %% ../../nbs/40_scoring/02_times.ipynb #faacb2ef
 def _plain(found: re.Match[str]) -> str:
     category = unicodedata.category(found[0])
+    if found[0] in _DIGITS:
+        return str(unicodedata.decimal(found[0]))
     return "N" if category[0] == "N" else "" if category == "Co" else found[0]
 
 
 def plain_text(text: str) -> str:
     """The text with plain dashes, quotes, digits and spaces."""
     text = _FRAME_CLOCK.sub(":", text) if ";" in text else text
-    return text if text.isascii() else _OTHER.sub(_plain, text.translate(_PLAIN))
+    if text.isascii():
+        return text
+    text = _SAID.sub(lambda said: _SPOKEN[said[0]], text)
+    return _FROM_TO.sub(r" to \1", _OTHER.sub(_plain, text.translate(_PLAIN)))
 
 # %% ../../nbs/40_scoring/02_times.ipynb #cccce4ac
 _SECONDS = r"s|secs?|seconds?|sek|sekunden?|segundos?|seg|secondes?|secondi|secondo|秒钟?|초|секунд[аы]?|сек|с"

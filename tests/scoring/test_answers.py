@@ -1009,3 +1009,22 @@ def test_rows_of_several_videos_and_times_that_count_from_elsewhere() -> None:
 @pytest.mark.parametrize("text", ["event,time_ms\n{0},1800\n{1},4300", "event;start;end\n{0};1,8;4,3\n{1};4,3;5,0"])
 def test_columns_of_milliseconds_and_of_decimal_commas(text: str) -> None:
     assert [e.start for e in parse_answer(text.format(*RED), RED, 10.0).events if e.usable] == [1.8, 4.3]
+
+
+@pytest.mark.parametrize(
+    ("times", "start"),
+    [
+        ("١٫٨ ثانية", 1.8), ("من ١٫٨ إلى ٤٫٣ ثانية", 1.8), ("من 1.8 ثانية إلى 4.3 ثانية", 1.8),
+        ("عند الثانية ١٫٨", 1.8),
+        ("بين 1.8 و 4.3 ثانية", 1.8), ("۱٫۸ s", 1.8), ("१.८ सेकंड", 1.8), ("1.8 सेकंड से 4.3 सेकंड तक", 1.8),
+        ("१.८ सेकंड पर", 1.8), ("بعد ١٫٨ ثانية", None), ("١٫٨ دقيقة", None), ("1.8 مللي ثانية", None),
+        ("في 1.8 ثانية", None),
+        ("1.8 ثانية من النهاية", None), ("حتى 1.8 ثانية", None), ("الإطار ١٨٫٠", None), ("1.8 सेकंड तक", None),
+        ("1.8 सेकंड बाद", None), ("1.8 मिनट", None), ("फ्रेम १८.०", None), ("1.8 सेकंड से", None), ("١٬٨٠٠ ث", None),
+        ("২.৫ s", None), ("1½ s", None), ("①.⑧ s", None),
+    ],
+)  # fmt: skip
+def test_arabic_and_hindi(times: str, start: float | None) -> None:
+    for line in (f"{RED[0]}: {times}", f"Event 1: {times} {RED[0]}", f"- **{RED[0]}** ({times})"):
+        (event,) = parse_answer(line, RED[:1], 5000.0).events
+        assert (event.start if event.usable else None) == start, line
