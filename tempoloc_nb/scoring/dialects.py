@@ -154,8 +154,8 @@ def _begins(piece: str, labels: tuple[str, ...]) -> str:
 _LETTER = re.compile(r"[^\W\d_]")
 _PIPED = re.compile(r"(?<=[0-9s>秒.])\s?\|\s?(?=<?[0-9])")
 _ROLE_BEHIND = re.compile(  # "1.8 s (start)"
-    r"(?<![0-9.:])(<?[0-9][0-9.:]{0,11}\s?(?:ms|s|sec|seconds?)?>?)\s?[(\[]\s?(start|begin|onset|end|finish|stop)(?:s|ning)?"
-    r"(?:\s(?:time|point))?\s?[)\]]", re.IGNORECASE
+    r"(?<![0-9.:])(<?[0-9][0-9.:]{0,11}\s?(?:ms|s|sec|seconds?)?>?)\s?[(\[]\s?(start|begin|onset|end|finish|stop)"
+    r"(?:s|ning)?(?:\s(?:time|point))?\s?[)\]]", re.IGNORECASE
 )  # fmt: skip
 
 

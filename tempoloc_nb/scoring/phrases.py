@@ -204,7 +204,8 @@ def beside_absence(text: str) -> str | None:
 _RISKY = re.compile(
     r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?"
     r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
-    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
+    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*"
+    r"|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
     r"|counted|remaining|counts?\s?down|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left"
     r"|from the end|mm?\.ss|time[\s_-]?(?:base|scale)|timestamp-map|add(?=\s+to\b)|subtract"
     r"|(?:add|since)\s<?[0-9][0-9.:]*"
@@ -403,7 +404,8 @@ _ENDED = re.compile(  # a lone time, and words of an end behind it: "1.8 s (fini
 )  # fmt: skip
 _NUMBERED = re.compile(  # "clip 2"
     r"(?:^[\W_]{0,8}|[(\[,;:–—-]\s{0,2}|\b(?:in|of|for|on|by|with|from|at)\s(?:the\s)?)"
-    r"(?!(?:it|at|from|to|till?|until|between|and|or|is|in|by|t|starts?|ends?|begins?|times?|timestamps?|seconds?|sec|s|sekunden?|segundos?|secondes?|von|bis|bei|ab|de|del|al|el|la|y|à|et|und)\b)[^\W\d_]{2,20}\s{1,2}#?[0-9](?![0-9]"
+    r"(?!(?:it|at|from|to|till?|until|between|and|or|is|in|by|t|starts?|ends?|begins?|times?|timestamps?|seconds?|sec"
+    r"|s|sekunden?|segundos?|secondes?|von|bis|bei|ab|de|del|al|el|la|y|à|et|und)\b)[^\W\d_]{2,20}\s{1,2}#?[0-9](?![0-9]"
     r"|\s?[0-9]|[.:,][0-9]|\s?[-–—~→>]|\s(?:to|and|until|till)\s|\s?(?:ms|msec|s|secs?|m|h|min|sek|sekunden?|秒|초|с)"
     r"(?![^\W\d_])|\s?(?:second|minut|milli|hour|segund|сек))", re.IGNORECASE
 )  # fmt: skip
