@@ -17,7 +17,7 @@ import typer
 
 from ..core.errors import TempolocError, json_text, shown
 from ..core.files import all_or_nothing, check_output, is_stream, writing
-from ..core.options import Option, bounds_text, options_of
+from ..core.options import Option, check_number, options_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,7 +30,6 @@ ENGINE = "Engine"
 SERVERS = "Servers"
 OUTPUT = "Output"
 SIGNAL = "The gripper's signal"
-_LARGEST, _SMALLEST = 1e15, 1e-9  # numbers of an option lie between: larger ones count as infinite, smaller ones as 0
 
 # %% auto #0
 __all__ = ['FIND', 'MODEL', 'SHOWN', 'SAMPLING', 'ENGINE', 'SERVERS', 'OUTPUT', 'SIGNAL', 'BenchmarkOption', 'VideoRootOption',
@@ -44,16 +43,11 @@ def number(least: float | None = None, *, above: float | None = None, most: floa
 
     It raises `TempolocError`, which names the option, for any other number: NaN and infinity, too.
     """
-    wanted = bounds_text(least, above, most)
-    bottom = least if least is not None else -_LARGEST if above is None else above + _SMALLEST
-    top = _LARGEST if most is None else most
 
     def check(param: typer.CallbackParam, value: Any) -> Any:
         for one in value if isinstance(value, list | tuple) else [value]:
-            if one is not None and not bottom <= one <= top:  # NaN is not between any two
-                name, got = max(param.opts, key=len), str(one)
-                got = got if len(got) <= 20 else f"{got[:17]}..."
-                raise TempolocError(f"{name} must be {wanted}, got {got}")
+            if one is not None:
+                check_number(max(param.opts, key=len), one, ge=least, gt=above, le=most)
         return value
 
     return check

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from numbers import Integral, Real
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -22,8 +23,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Kind = TypeVar("_Kind")
 
 # %% auto #0
-__all__ = ['Option', 'options_of', 'picked', 'built', 'bounds_text', 'check_numbers', 'taking', 'check_names', 'check_unread',
-           'flag_of']
+__all__ = ['Option', 'options_of', 'picked', 'fitted', 'built', 'bounds_text', 'check_number', 'check_numbers', 'taking',
+           'check_names', 'check_unread', 'flag_of']
 
 # %% ../../nbs/10_core/12_options.ipynb #0b510005
 @dataclass(frozen=True, slots=True)
@@ -63,14 +64,18 @@ def picked(kind: type, given: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in given.items() if k in names and v is not None}
 
 # %% ../../nbs/10_core/12_options.ipynb #47edfd1c
+def fitted(kind: Any, value: Any) -> Any:
+    """A value as this type has it: what may be several may also stand alone, and a path may be a text."""
+    parts = get_args(kind)
+    if get_origin(kind) in (tuple, Sequence):
+        return tuple(fitted(parts[0], v) for v in ((value,) if isinstance(value, str | Path | Real) else value))
+    return Path(value) if isinstance(value, str) and Path in (kind, *parts) else value
+
+
 def built(kind: type[_Kind], given: Mapping[str, Any], **more: Any) -> _Kind:
-    """A dataclass of its options among those `given`; what may be several may also stand alone."""
-    values = picked(kind, given)
-    for option in options_of(kind):
-        if get_origin(option.type) is tuple and option.name in values:
-            one = values[option.name]
-            values[option.name] = (one,) if isinstance(one, str | Real) else tuple(one)
-    return kind(**values, **more)
+    """A dataclass of its options among those `given`, each as `fitted` makes it."""
+    types, values = {option.name: option.type for option in options_of(kind)}, picked(kind, given)
+    return kind(**{name: fitted(types[name], value) for name, value in values.items()}, **more)
 
 # %% ../../nbs/10_core/12_options.ipynb #c1f0a7d3
 def bounds_text(ge: float | None = None, gt: float | None = None, le: float | None = None) -> str:
@@ -78,6 +83,26 @@ def bounds_text(ge: float | None = None, gt: float | None = None, le: float | No
     least = [f"{ge:g} or more"] if ge is not None else []
     above = [f"above {gt:g}"] if gt is not None else []
     return " and ".join([*least, *above, *([f"at most {le:g}"] if le is not None else [])]) or "a finite number"
+
+
+_LARGEST, _SMALLEST = 1e15, 1e-9  # of an option: larger numbers count as infinite, smaller ones as 0
+
+
+def check_number(
+    name: str, value: object, *, whole: bool = False, ge: float | None = None, gt: float | None = None,
+    le: float | None = None,
+) -> Any:
+    """A finite number within its bounds, NumPy's as Python's own; any other raises `TempolocError`, which names it."""
+    if isinstance(value, bool) or not isinstance(value, Integral if whole else Real):
+        raise TempolocError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
+    given: Any = value
+    number = given if type(given) in (int, float) else int(given) if whole else float(given)
+    bottom = ge if ge is not None else -_LARGEST if gt is None else gt + _SMALLEST
+    if not bottom <= number <= (_LARGEST if le is None else le):  # NaN is not between any two
+        most = _LARGEST if le is None and _LARGEST < number < math.inf else le
+        got = str(number) if len(str(number)) <= 20 else f"{str(number)[:17]}..."
+        raise TempolocError(f"{name} must be {bounds_text(ge, gt, most)}, got {got}")
+    return number
 
 
 @cache
@@ -95,17 +120,8 @@ def check_numbers(values: Any) -> None:
     kind: Any = type(values)
     for option, kinds in _numbers(kind):
         name, value, whole = option.name, getattr(values, option.name), float not in kinds
-        if value is None and NoneType in kinds:
-            continue
-        fits: bool = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
-        if not fits:
-            raise TempolocError(f"{name} must be {'a whole number' if whole else 'a number'}, got {value!r}")
-        number: Any = value if type(value) in (int, float) else int(value) if whole else float(value)
-        limits = option.limits
-        low = number >= limits.get("ge", -math.inf) and number > limits.get("gt", -math.inf)
-        if not (low and number <= limits.get("le", math.inf) and math.isfinite(number)):
-            raise TempolocError(f"{name} must be {bounds_text(**limits)}, got {number}")
-        object.__setattr__(values, name, number)
+        if value is not None or NoneType not in kinds:
+            object.__setattr__(values, name, check_number(name, value, whole=whole, **option.limits))
 
 # %% ../../nbs/10_core/12_options.ipynb #61c29361
 def taking(*kinds: type, but: Collection[str] = ()) -> Callable[[_Function], _Function]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tempoloc_nb.core.errors import TempolocError
-from tempoloc_nb.core.options import built
+from tempoloc_nb.core.options import built, fitted
 from tempoloc_nb.engines.make import EngineConfig, make_engine
 from tempoloc_nb.formats.recordings import Choice
 from tempoloc_nb.models.ask import AskConfig, Sampling
@@ -37,6 +39,8 @@ from tempoloc_nb.sft.build import BuildOptions
         (EngineConfig, "timeout", float("nan"), "timeout must be above 0, got nan"),
         (BuildOptions, "digits", 7, "digits must be 0 or more and at most 6, got 7"),
         (BuildOptions, "seed", 0.5, "seed must be a whole number, got 0.5"),
+        (BuildOptions, "fps", 1e-12, "fps must be above 0, got 1e-12"),
+        (AskConfig, "trials", 10**20, "trials must be 1 or more and at most 1e+15, got 10000000000000000..."),
     ],
 )
 def test_a_number_that_is_none_or_out_of_bounds_is_refused(kind: Any, name: str, value: object, said: str) -> None:
@@ -55,6 +59,13 @@ def test_numbers_of_numpy_become_pythons_own() -> None:
 
 def test_a_lone_number_of_numpy_stands_alone() -> None:
     assert built(Choice, {"episode": np.int64(1)}) == Choice(episode=(1,))
+
+
+def test_a_text_may_be_a_path_and_what_may_be_several_may_stand_alone() -> None:
+    assert fitted(Path | None, "a/b") == Path("a/b")
+    assert fitted(Sequence[Path], "a.jsonl") == fitted(Sequence[Path], [Path("a.jsonl")]) == (Path("a.jsonl"),)
+    assert fitted(tuple[str, ...], "mug") == ("mug",)
+    assert fitted(str, "a/b") == "a/b"
 
 
 @pytest.mark.parametrize("options", [{"batch": 0}, {"batch": "a"}, {"data_parallel": 1.5}])
