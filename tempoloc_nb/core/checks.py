@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, cast, get_args, get_type_hints
 
-from .errors import TempolocError, shown
+from .errors import TempolocError, plain, shown
 
 if TYPE_CHECKING:
     from pydantic import ConfigDict, TypeAdapter, ValidationError
@@ -31,8 +31,8 @@ TEXTS: ConfigDict = {"extra": "forbid", "allow_inf_nan": False}
 """As `STRICT`, for files that hold only text, such as INI: "8" may be a number and "no" a truth value."""
 
 # %% auto #0
-__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'faults', 'check_json', 'check', 'check_texts', 'read_plain_pickle',
-           'Finding', 'Report']
+__all__ = ['Kind', 'STRICT', 'OTHERS', 'TEXTS', 'Severity', 'faults', 'check_json', 'as_json', 'check', 'check_texts',
+           'read_plain_pickle', 'Finding', 'Report']
 
 # %% ../../nbs/10_core/15_checks.ipynb #a0a24330
 def faults(lines: Sequence[str]) -> TempolocError:
@@ -122,13 +122,17 @@ def check_json(kind: type[Kind], text: str | bytes, where: str) -> Kind:
     return found
 
 # %% ../../nbs/10_core/15_checks.ipynb #5dc1d46b
+def as_json(value: Any, where: str) -> str:
+    """A value as JSON, NumPy's numbers as Python's; raises `TempolocError`, naming `where`, for other kinds."""
+    try:
+        return json.dumps(value, default=plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TempolocError(f"{where} holds a value that JSON cannot: {error}") from None
+
+
 def check(kind: type[Kind], value: Any, where: str) -> Kind:
     """A value of a TOML or JSON file as a `kind`, lists as tuples; raises `TempolocError` as `check_json` does."""
-    try:
-        text = json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TempolocError(f"{where} holds a value that is neither text, number, list nor table: {error}") from None
-    return check_json(kind, text, where)
+    return check_json(kind, as_json(value, where), where)
 
 # %% ../../nbs/10_core/15_checks.ipynb #a7e551c3
 def check_texts(kind: type[Kind], value: Any, where: str) -> Kind:

@@ -19,7 +19,7 @@ class TempolocError(ValueError):
     """
 
 # %% auto #0
-__all__ = ['TempolocError', 'unknown', 'shown', 'well_formed', 'json_text', 'counted', 'columns']
+__all__ = ['TempolocError', 'unknown', 'shown', 'well_formed', 'plain', 'json_text', 'counted', 'columns']
 
 # %% ../../nbs/10_core/05_errors.ipynb #6af868d7
 def unknown(what: str, name: object, known: Iterable[str], way: str = "") -> TempolocError:
@@ -44,9 +44,16 @@ def well_formed(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 # %% ../../nbs/10_core/05_errors.ipynb #d0a9fbdd
+def plain(value: Any) -> Any:
+    """What `json.dumps` cannot write by itself (its `default`): NumPy's numbers and arrays as Python's own."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} is neither text, number, list nor table")
+
+
 def json_text(value: Any, indent: int | None = None, **options: Any) -> str:
     """A value as JSON in readable characters; those that `shown` escapes come back. `options` are of `json.dumps`."""
-    text = json.dumps(value, indent=indent, ensure_ascii=False, **options)
+    text = json.dumps(value, indent=indent, ensure_ascii=False, **{"default": plain, **options})
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 # %% ../../nbs/10_core/05_errors.ipynb #297b8672

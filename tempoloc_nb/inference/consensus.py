@@ -5,7 +5,7 @@
 # %% ../../nbs/45_inference/60_consensus.ipynb #8c4b2ef5
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median_low
@@ -20,7 +20,7 @@ from ..core.files import write_jsonl
 from .record import derive_record, derived_file
 from ..scoring.answers import STATUSES, Answer, write_answer
 from ..scoring.metrics import Bools, Floats, breaks_order
-from ..scoring.trials import Trials, index_clips, read_trials
+from ..scoring.trials import Predictions, Trials, index_clips, read_trials
 from ..video.budget import FRAMES_PER_TOKEN
 
 # %% auto #0
@@ -129,7 +129,7 @@ def _combine_clip(trials: Trials, rows: Any, clip: Clip, side: BoundaryIs) -> Co
 
 # %% ../../nbs/45_inference/60_consensus.ipynb #7a0a5ae9
 def combine_trials(
-    predictions: Path | str | Sequence[Path | str | Mapping[str, Any]], benchmark: Clips,
+    predictions: Predictions, benchmark: Clips,
     boundary_is: BoundaryIs | None = None, *, pooled: bool = False,
 ) -> list[Combined]:
     """Every clip of each run (model, fps) in prediction files, or rows, combined; a single trial is its own median.
@@ -138,8 +138,7 @@ def combine_trials(
     whatever order their events were asked in. `boundary_is` as in `evaluate`. Raises `TempolocError` for rows that
     cannot be scored.
     """
-    paths = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    trials = read_trials(paths, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
+    trials = read_trials(predictions, index_clips(benchmark, benchmark.clips), "strict", boundary_is)
     rates = np.array([fps for _, fps in trials.runs])
     group = np.unique(rates, return_inverse=True)[1][trials.run] if pooled else trials.run
     order = np.lexsort((trials.trial, trials.clip, group))

@@ -346,7 +346,7 @@ def parse_answer(
     text: str, labels: Sequence[str], duration: float | None = None, boundary_is: BoundaryIs = "start",
     form: Form = "lines",
 ) -> Answer:
-    """Read a model's text: an `Answer` with an event for each of `labels`, in their order. Linear time; never raises.
+    """Read a model's text: an `Answer` with an event for each of `labels`, in their order. Linear time.
 
     It reads every form of a list, whichever the prompt asked for; `form` decides only whether the answer is compliant.
     In a text that is a log, of the form "log", the events are looked up, as `logs.look_up` does.
@@ -355,6 +355,8 @@ def parse_answer(
     boundary is checked against it: an event's other end may lie past the last frame, as in the recipe's own truth
     (10.6 s in a nut-pouring clip of at most 313 frames at 30 fps).
     """
+    if not isinstance(text, str):
+        raise TypeError(f"an answer is a text, not {text!r}")
     asked = (labels,) if isinstance(labels, str) else tuple(labels)
     if form == "log":
         return answer_from_log(read_log(text, duration), asked)

@@ -5,7 +5,7 @@
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #841a008f
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,13 +19,14 @@ from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs
 from ..clips.videos import first_names
 from ..core.errors import TempolocError, json_text, unknown
+from ..core.options import check_number
 from ..core.settings import Scoring, settings
 from .answers import STATUSES
 from tempoloc_nb.scoring.metrics import (
     Estimate, Floats, Ints, Sampled, draws, mean_known, mean_of, sample_mean, sample_ratios, sign_flip_p,
 )
 from .scores import Scored, TaskTruth, sample_scores, score_trials, task_truth
-from .trials import Mode, TimeBase, Trials, index_clips, read_trials
+from .trials import Mode, Predictions, TimeBase, Trials, index_clips, read_trials
 
 RESAMPLES = 1000
 
@@ -235,10 +236,19 @@ def _score_run(trials: Trials, run: int, plan: _Plan) -> tuple[pd.DataFrame, pd.
 _COLUMNS = ["model", "fps", "task", "event", "score", "value", "low", "high", "n"]
 
 # %% ../../nbs/40_scoring/60_evaluation.ipynb #58a11c67
+def _checked(clips: Clips, resamples: int, workers: int, seed: int = 0) -> tuple[int, int, int]:
+    """The three numbers; raises `TempolocError` for one that cannot be, and for what are no clips."""
+    if not isinstance(clips, Clips):
+        raise TempolocError(f"a benchmark is its clips, as load_benchmark gives them, not {clips!r}")
+    given = {"resamples": (resamples, 1), "workers": (workers, 1), "seed": (seed, 0)}
+    numbers = (check_number(name, value, whole=True, ge=least) for name, (value, least) in given.items())
+    return next(numbers), next(numbers), next(numbers)
+
+
 def evaluate(
-    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Clips, mode: Mode = "strict",
-    *, task: str | None = None, boundary_is: BoundaryIs | None = None, resamples: int = RESAMPLES,
-    seed: int | None = None, scoring: Scoring | None = None, workers: int = 1,
+    predictions: Predictions, benchmark: Clips, mode: Mode = "strict", *, task: str | None = None,
+    boundary_is: BoundaryIs | None = None, resamples: int = RESAMPLES, seed: int | None = None,
+    scoring: Scoring | None = None, workers: int = 1,
 ) -> Evaluation:
     """Score predictions (files of JSON Lines, or rows as they have them) against a benchmark, or one `task` of it.
 
@@ -252,13 +262,8 @@ def evaluate(
     """
     if mode not in ("strict", "recipe"):
         raise TempolocError(f"unknown mode {mode!r}: choose strict or recipe")
-    if not isinstance(benchmark, Clips):
-        raise TempolocError(f"a benchmark is its clips, as load_benchmark gives them, not {benchmark!r}")
     study = settings()
-    random = study.study.seed if seed is None else seed
-    for name, number, least in (("resamples", resamples, 1), ("workers", workers, 1), ("seed", random, 0)):
-        if number < least:
-            raise TempolocError(f"{name} = {number}: at least {least} is needed")
+    resamples, workers, random = _checked(benchmark, resamples, workers, study.study.seed if seed is None else seed)
     asked = benchmark.clips if task is None else benchmark.of_task(task)
     clips = tuple(c for c in asked if c.labelled and any(e.boundary is not None for e in c.events))
     if not clips:
@@ -266,9 +271,8 @@ def evaluate(
             f"no truth here: no clip of {task or benchmark.name} is labelled. tempoloc dataset export csv"
             " --predictions writes the answers into a table: correct it, and dataset import csv makes a manifest of it"
         )
-    sources = [predictions] if isinstance(predictions, str | Path) else list(predictions)
     plan = _Plan(benchmark, clips, mode, scoring or study.scoring, resamples, random)
-    trials = read_trials(sources, index_clips(benchmark, clips), mode, boundary_is, workers)
+    trials = read_trials(predictions, index_clips(benchmark, clips), mode, boundary_is, workers)
     with ThreadPoolExecutor(workers) as pool:  # numpy lets threads work side by side
         parts = list(pool.map(lambda i: _score_run(trials, i, plan), range(len(trials.runs))))
     table, by_clip = (pd.concat(frames, ignore_index=True) for frames in zip(*parts, strict=True))
@@ -282,8 +286,7 @@ _ABSENCE = ("absent_recall", "present_denied", "absence_f1")
 
 
 def absence(
-    predictions: str | Path | Iterable[str | Path | Mapping[str, Any]], benchmark: Clips, *,
-    resamples: int = RESAMPLES, workers: int = 1,
+    predictions: Predictions, benchmark: Clips, *, resamples: int = RESAMPLES, workers: int = 1
 ) -> pd.DataFrame:
     """How answers treat events that are absent: a line for each run and score, over all labelled clips.
 
@@ -292,9 +295,9 @@ def absence(
     that are said to be absent; and `absence_f1` of saying so. Raises `TempolocError` as `evaluate` does, and where no
     answer is about an absent event.
     """
+    resamples, workers, _ = _checked(benchmark, resamples, workers)
     clips = tuple(c for c in benchmark.clips if c.labelled)
-    sources = [predictions] if isinstance(predictions, str | Path) else list(predictions)
-    trials = read_trials(sources, index_clips(benchmark, clips), "strict", None, workers)
+    trials = read_trials(predictions, index_clips(benchmark, clips), "strict", None, workers)
     width = trials.status.shape[1]
     truth = np.array([[e.absent for e in c.events] + [False] * (width - len(c.events)) for c in clips])[trials.clip]
     said, asked = trials.status == STATUSES.index("absent"), trials.status >= 0
@@ -346,6 +349,10 @@ def compare(
     `TempolocError` if the runs share no demonstration with that score, or for an event and another score than
     `mre_pct`.
     """
+    if odd := [run for run in (a, b) if not isinstance(run, Evaluation)]:
+        raise TempolocError(f"a run is its scores, as evaluate gives them, not {odd[0]!r}")
+    resamples = check_number("resamples", resamples, whole=True, ge=1)
+    seed = check_number("seed", seed, whole=True, ge=0)
     if event is not None and score != "mre_pct":
         raise TempolocError(f"single events are compared by mre_pct, not by {score}")
     if (event or 0) < 0 or not 0 < confidence < 1:

@@ -10,10 +10,11 @@ import gc
 import json
 import sys
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import MISSING, dataclass, replace
 from functools import partial
+from math import isnan
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -24,7 +25,7 @@ from annotated_types import Ge, Gt, Len, Lt
 
 from ..clips.manifest import Clips, Clip
 from ..clips.tasks import BoundaryIs, Task
-from ..core.checks import OTHERS, check_json
+from ..core.checks import OTHERS, as_json, check_json
 from ..core.errors import TempolocError, unknown
 from ..core.files import COMPRESSED, each_once, open_packed, read_text
 from ..models.ask import Form
@@ -39,7 +40,7 @@ LINE = "the line"
 from ..core.machine import store_files
 
 # %% auto #0
-__all__ = ['Mode', 'TimeBase', 'LINE', 'Row', 'clip_length', 'index_clips', 'Trials', 'line_of', 'read_trials']
+__all__ = ['Mode', 'TimeBase', 'LINE', 'Predictions', 'Row', 'clip_length', 'index_clips', 'Trials', 'line_of', 'read_trials']
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #146a4a20
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class _Piece:
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """The lines that begin in it, with the byte (of the decompressed file) at which each begins, or its place."""
         if not isinstance(self.source, Path):
-            yield from ((i, json.dumps(row).encode() + b"\n") for i, row in enumerate(self.source))
+            yield from ((i, f"{as_json(row, self.where(i))}\n".encode()) for i, row in enumerate(self.source))
             return
         with open_packed(self.source) as file:
             if self.begin:
@@ -426,6 +427,24 @@ def _declared(path: Path) -> BoundaryIs | None:
     return check_json(_RunFile, read_text(beside, "run"), f"{beside.name} beside {path.name}").boundary_is
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #9f253ca1
+Predictions = str | Path | Mapping[str, Any] | Iterable[str | Path | Mapping[str, Any]]
+"""Files of JSON Lines, or rows as they have them; one, or many. A table or row of pandas is read as rows are."""
+
+
+def _sources(predictions: Predictions) -> list[str | Path | Mapping[str, Any]]:
+    """The files, with all shards of each, or the rows; what is empty (NaN) in a table is a key that its row lacks."""
+    several: Any = predictions
+    if hasattr(several, "iterrows"):
+        rows = several.to_dict("records")
+        several = [{k: v for k, v in row.items() if not (isinstance(v, float) and isnan(v))} for row in rows]
+    if isinstance(several, str | Path | Mapping) or hasattr(several, "to_dict") or not isinstance(several, Iterable):
+        several = [several]
+    each = [s.to_dict() if hasattr(s, "to_dict") else s for s in several]
+    if odd := [s for s in each if not isinstance(s, str | Path | Mapping)]:
+        raise TempolocError(f"predictions are files (.jsonl), or the rows of one as tables, not {odd[0]!r}")
+    return [f for s in each for f in (store_files(Path(s)) if isinstance(s, str | Path) else (s,))]
+
+
 def _pieces(sources: Sequence[str | Path | Mapping[str, Any]], mode: Mode, told: BoundaryIs | None) -> Iterator[_Piece]:
     """Cut files into pieces; raises `TempolocError` for one that cannot be read or is empty."""
     rows = [source for source in sources if isinstance(source, Mapping)]
@@ -491,8 +510,7 @@ def _refuse_repeats(trials: Trials, pieces: Sequence[_Piece], index: _ClipIndex)
 
 # %% ../../nbs/40_scoring/30_trials.ipynb #919316f0
 def read_trials(
-    sources: Sequence[str | Path | Mapping[str, Any]], index: _ClipIndex, mode: Mode, told: BoundaryIs | None = None,
-    workers: int = 1,
+    predictions: Predictions, index: _ClipIndex, mode: Mode, told: BoundaryIs | None = None, workers: int = 1
 ) -> Trials:
     """Read prediction files (in pieces, on `workers` processes), with all shards of each, or rows into arrays.
 
@@ -503,8 +521,7 @@ def read_trials(
     """
     if told not in (None, "start", "end"):
         raise unknown("boundary", told, ("start", "end"))
-    whole = [f for s in sources for f in (store_files(Path(s)) if isinstance(s, str | Path) else (s,))]
-    pieces = list(_pieces(whole, mode, told))
+    pieces = list(_pieces(_sources(predictions), mode, told))
     parts: list[Trials] = []
     for piece, result in zip(pieces, _results(pieces, index, workers), strict=False):
         if not isinstance(result, Trials):

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -524,17 +525,57 @@ def test_bad_arguments(tmp_path: Path) -> None:
         score(tmp_path, [row("")], None, "fair")
     rows: list[Any] = [row(text((2, 2), (5, 5), (6, 6)))]
     for name, number in (("resamples", 0), ("workers", 0), ("seed", -1)):
-        with pytest.raises(TempolocError, match=f"{name} = {number}"):
+        with pytest.raises(TempolocError, match=f"{name} must be . or more, got {number}"):
             evaluate(rows, toy(), **{name: number})
     odd: Any = "toy"
-    with pytest.raises(TempolocError, match="not 'toy'"):
-        evaluate(rows, odd)
+    for score_it in (evaluate, absence):
+        with pytest.raises(TempolocError, match="not 'toy'"):
+            score_it(rows, odd)
+        for number in (0, 1.5, "many"):
+            with pytest.raises(TempolocError, match=f"resamples must be .*, got {number!r}"):
+                score_it(rows, toy(), resamples=number)  # type: ignore[arg-type]
     with pytest.raises(TempolocError, match="unknown boundary 'toy'"):
         evaluate(rows, toy(), boundary_is=odd)
     (run,) = evaluate(rows, toy(), resamples=2).runs
+    for name, number in (("resamples", 0), ("seed", -1)):
+        with pytest.raises(TempolocError, match=f"{name} must be . or more, got {number}"):
+            compare(run, run, **{name: number})
+    with pytest.raises(TempolocError, match="a run is its scores, as evaluate gives them, not 'toy'"):
+        compare(run, odd)
     for event, confidence in ((-1, 0.95), (0, 95)):
         with pytest.raises(TempolocError, match="events count from 0, and 95 % are"):
             compare(run, run, event=event, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (None, "predictions are files .*, not None"),
+        (3, "predictions are files .*, not 3"),
+        ([Path("a.jsonl"), 3], "predictions are files .*, not 3"),
+        ([], "nothing to score"),
+        ([row("") | {"of": Path("a")}], "row 1 holds a value that JSON cannot: a PosixPath is neither text"),
+        ([row(""), row("", trial=1) | {"fps": "8"}], 'row 2: fps = "8" is not a number'),
+    ],
+)
+def test_predictions_that_are_neither_files_nor_rows_are_named(odd: Any, said: str) -> None:
+    with pytest.raises(TempolocError, match=said):
+        evaluate(odd, toy())
+
+
+def test_rows_of_numpy_and_pandas_score_as_plain_ones_do() -> None:
+    plain = [row(text(*GOOD), trial=i, labels=list(LABELS)) for i in range(2)]
+    scored = evaluate(plain, toy(), resamples=5)
+    numbers = {"fps": np.float32(8), "labels": np.array(LABELS), "note": np.arange(3)}
+    assert evaluate([r | numbers | {"trial": np.int64(i)} for i, r in enumerate(plain)], toy(), resamples=5) == scored
+    table = pd.DataFrame(plain)
+    assert evaluate(table, toy(), resamples=5) == scored
+    assert evaluate([line for _, line in table.iterrows()], toy(), resamples=5) == scored
+    assert evaluate((r for r in plain), toy(), resamples=5) == scored
+    with_gaps = pd.DataFrame([plain[0], {k: v for k, v in plain[1].items() if k != "labels"}])
+    assert evaluate(with_gaps, toy(), resamples=5) == scored
+    assert evaluate(plain[0], toy(), resamples=5) == evaluate(plain[:1], toy(), resamples=5)
+    assert type(evaluate(plain, toy(), resamples=5, seed=np.int64(3)).seed) is int
 
 
 # --- pieces, output, comparison ---
