@@ -220,8 +220,14 @@ def read_manifest(path: str | Path) -> tuple[Clip, ...]:
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #be1c049f
 def write_manifest(path: str | Path, clips: Iterable[Clip], *, force: bool = True) -> None:
-    """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`."""
-    write_text(Path(path), "".join(json_text(clip_to_dict(c)) + "\n" for c in clips), force=force)
+    """Write a manifest, as `files.write_text` does, compressed if its name ends in `.xz`.
+
+    Raises `TempolocError` for a clip that could not be read again.
+    """
+    lines = [clip_to_dict(clip) for clip in clips]
+    for line in lines:
+        clip_from_dict(line, "the manifest to be written")
+    write_text(Path(path), "".join(json_text(line) + "\n" for line in lines), force=force)
 
 # %% ../../nbs/20_clips/15_manifest.ipynb #5dbe6a8b
 @dataclass(frozen=True, slots=True)
@@ -254,8 +260,9 @@ class Clips:
         return replace(self, clips=kept)
 
     def only(self, clips: Collection[str]) -> Clips:
-        """The benchmark with only the clips of these ids."""
-        return replace(self, clips=tuple(c for c in self.clips if c.clip in clips))
+        """The benchmark with only the clips of these ids, or of one."""
+        wanted = {clips} if isinstance(clips, str) else clips
+        return replace(self, clips=tuple(c for c in self.clips if c.clip in wanted))
 
     def with_videos(self) -> tuple[Clip, ...]:
         """The clips whose video is here."""
@@ -373,12 +380,21 @@ def _from_task_file(task: Task, root: Path) -> Clips:
 # %% ../../nbs/20_clips/15_manifest.ipynb #3f528846
 def _no_benchmark(name: str | Path) -> TempolocError:
     """The error for a name or path that is no benchmark, with the way out."""
-    path = Path(name)
+    path, kind = Path(name), ""
     if (path / "dataset_dict.json").is_file():
         raise TempolocError(f"{path} is a dataset to train on, not a benchmark: give the manifest that it was built of")
     what = "is a video" if path.suffix.lower() in SUFFIXES else ""
-    if path.is_dir() and videos_below(path):
+    if path.is_dir() and (path / "meta" / "info.json").is_file():
+        what, kind = "is a LeRobot dataset", "lerobot"
+    elif path.suffix.lower() in (".hdf5", ".h5"):
+        what, kind = "is an HDF5 file", "hdf5"
+    elif path.is_dir() and videos_below(path):
         what = "is a folder of videos"
+    if kind:
+        return TempolocError(
+            f"{path} {what}, not a benchmark: tempoloc dataset import {kind} {path} makes a manifest of its labels, and"
+            f" tempoloc find {path} -e EVENT finds events there"
+        )
     if what:
         return TempolocError(
             f"{path} {what}, not a benchmark: tempoloc find {path} -e EVENT finds events there; a task file (TOML, with"
@@ -417,7 +433,7 @@ def load_benchmark(name: str | Path) -> Clips:
     if path.suffix == ".toml":
         return replace(_from_task_file(read_task(path), path.parent), file=path)
     manifest = _manifest_in(name)
-    if not manifest.is_file() or manifest.suffix.lower() in SUFFIXES:
+    if not manifest.is_file() or manifest.suffix.lower() in (*SUFFIXES, ".hdf5", ".h5"):
         raise _no_benchmark(name)
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}

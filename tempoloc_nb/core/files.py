@@ -168,8 +168,8 @@ def _remove_dead_parts(folder: Path) -> None:
 def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
     """Gives a path to write to; it becomes `path`, on the disk, when the block succeeds, and goes when it raises.
 
-    A link stays; the file that it leads to is replaced and keeps its permissions. A stream (`is_stream`) gets
-    everything at the end. Without `force`, raises `TempolocError` if `path` is there by then.
+    Its folder is made. A link stays; the file that it leads to is replaced and keeps its permissions. A stream
+    (`is_stream`) gets everything at the end. Without `force`, raises `TempolocError` if `path` is there by then.
     """
     if is_stream(path):
         with TemporaryDirectory(prefix="tempoloc-") as folder:
@@ -177,6 +177,8 @@ def all_or_nothing(path: Path, *, force: bool = True) -> Iterator[Path]:
             _pour(Path(folder, "output"), path)
         return
     real = Path(os.path.realpath(path))
+    with _named_as(path, real.parent):
+        real.parent.mkdir(parents=True, exist_ok=True)
     _remove_dead_parts(real.parent)
     partial = real.with_name(f".{real.name[:40]}.{os.getpid()}-{secrets.token_hex(3)}.part")
     with _named_as(path, partial), held(partial):
@@ -464,8 +466,7 @@ def read_jsonl(path: Path | str, what: str = "JSONL") -> Iterator[tuple[str, dic
 
 # %% ../../nbs/10_core/20_files.ipynb #2ef72c4c
 def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]], *, force: bool = True) -> int:
-    """Write JSON Lines, as `write_text` does, and return how many; folders are made."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write JSON Lines, as `write_text` does, and return how many."""
     with (
         all_or_nothing(path, force=force) as partial, partial.open("wb") as plain,
         lzma.open(plain, "wb", preset=9) if path.suffix == ".xz" else nullcontext(plain) as file,

@@ -22,7 +22,7 @@ from ..clips.videos import first_names
 from ..core.checks import OTHERS, read_plain_pickle
 from ..core.errors import TempolocError, unknown
 from ..core.files import check_output, is_stream, write_text, writing
-from ..core.options import flag_of
+from ..core.options import fitted, flag_of
 
 # %% auto #0
 __all__ = ['FORMATS', 'Converted', 'relative_path', 'Lenient', 'check_unique', 'check_task_name', 'task_text', 'ReadClips',
@@ -130,7 +130,6 @@ class ReadClips:
             reasons = "; ".join(f"{reason} ({first_names(names)})" for reason, names in self.dropped.items())
             raise TempolocError(f"nothing to import: {reasons or 'the file is empty'}")
         check_output(output, force=force)
-        output.parent.mkdir(parents=True, exist_ok=True)
         files = {} if is_stream(output) else self.task_files(output.parent)
         for path, text in files.items():
             write_text(path, text, force=False)
@@ -220,7 +219,8 @@ def _convert(side: str, source: Path | str, output: Path | str, name: str, optio
     """Look up the format's function, and call it with the options that are not None."""
     form = find_format(name)
     function, known = form.function(side), form.options(side)
-    given = {k: v for k, v in options.items() if v is not None}
+    types = {name: parameter.annotation for name, parameter in known.items()}
+    given = {name: fitted(types.get(name), value) for name, value in options.items() if value is not None}
 
     def spelled(names: Iterable[str]) -> str:
         return ", ".join(map(flag_of, names)) or "none"

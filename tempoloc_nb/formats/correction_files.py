@@ -94,7 +94,6 @@ def _exporter(write: Callable[..., object], *notes: str) -> Callable[..., Conver
 
         benchmark = load_benchmark(source)
         proposed = proposals(benchmark.clips, combine_trials(list(predictions), benchmark) if predictions else ())
-        output.parent.mkdir(parents=True, exist_ok=True)
         write(proposed, output, force=force)
         return Converted(output, len(proposed), "clips with their boundaries", notes=notes)
 
@@ -273,7 +272,6 @@ def write_vtt(found: Iterable[Proposal], folder: Path, *, force: bool = False) -
     for path in texts:
         check_output(path, force=force)
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text, force=force)
     return tuple(texts)
 

@@ -160,7 +160,6 @@ def _copy_videos(copies: Mapping[Path, Path], inputs: Sequence[Path], force: boo
     for copy in new:
         check_output(copy, force=force, inputs=inputs if copy.exists() else ())
     for copy, video in new.items():
-        copy.parent.mkdir(parents=True, exist_ok=True)
         with all_or_nothing(copy, force=force) as partial:
             shutil.copyfile(video, partial)
 

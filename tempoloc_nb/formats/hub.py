@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import glob
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from .lerobot_convert import choose_camera
 from .recordings import HDF5, Choice, pick_camera, pick_episodes
 from ..inference.found import Say, silent
 from ..models.locate import HUB_ID
-from ..video.files import SUFFIXES, Footage
+from ..video.files import SUFFIXES, Footage, FrameSource
 
 # %% auto #0
 __all__ = ['HubName', 'fetch', 'fetched', 'Push', 'check_whole', 'upload']
@@ -137,7 +138,10 @@ def fetched(
     videos: Iterable[_Video], choice: Choice, say: Say = silent, *, whole: bool = False
 ) -> list[_Video | Path]:
     """The videos and datasets, those named on the Hub as the folders that `fetch` gives."""
-    named = [(v, _hub_name(v)) for v in videos]
+    each = list(videos) if isinstance(videos, Iterable) else [videos]
+    if odd := [v for v in each if not isinstance(v, str | os.PathLike | FrameSource)]:
+        raise TempolocError(f"videos are paths, alone or in a list, not {odd[0]!r}")
+    named = [(v, _hub_name(v)) for v in each]
     return [fetch(name, choice, say, whole=whole) if name else video for video, name in named]
 
 # %% ../../nbs/55_formats/92_hub.ipynb #c754819d

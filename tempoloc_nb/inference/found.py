@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -278,9 +278,11 @@ def event_labels(events: Sequence[str] | Task | str | Path) -> tuple[str, ...]:
 
     Raises `TempolocError` for none, an empty one, and a task that leaves open what is grasped.
     """
+    if isinstance(events, str) and " " in events.strip() and not events.endswith((".jsonl", ".toml")):
+        raise TempolocError(f"{events!r} is no task: an event that is alone is given in a list, too, [{events!r}]")
     if isinstance(events, str | Path):
         events = _common_events(str(events)) if str(events).endswith(".jsonl") else load_task(events)
-    if events is None or isinstance(events, set | frozenset):
+    if not isinstance(events, Iterable | Task) or isinstance(events, set | frozenset):
         raise TempolocError(f"events are asked for in order: give them in a list, not {events!r}")
     labels = events.events if isinstance(events, Task) else tuple(events)
     if not labels or not all(isinstance(label, str) and label.strip() for label in labels):

@@ -147,12 +147,12 @@ def run_line(predictions: Path) -> str:
     return f"{predictions}: {r['answers']} answers about {r['clips']} clips{cut}, {r['seconds']:g} s on {r['device']}"
 
 # %% ../../nbs/45_inference/25_record.ipynb #6c46b37e
-def read_rows(predictions: Path) -> Iterator[dict[str, Any]]:
+def read_rows(predictions: Path | str) -> Iterator[dict[str, Any]]:
     """The rows of a prediction file, compressed or not, or of all its shards.
 
     Raises `TempolocError` naming the line that is not JSON, and where shards are missing.
     """
-    for part in store_files(predictions):
+    for part in store_files(Path(predictions)):
         with open_packed(part) as source:
             for number, line in enumerate(source, 1):
                 try:

@@ -5,7 +5,7 @@
 # %% ../../nbs/80_reviewer/20_sources.ipynb #a33eed28
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,6 +147,9 @@ def _answers_of(found: Found, clip: Clip) -> Answers:
 
 def _review_found(results: Sequence[Found], output: Path | str | None, who: str) -> Review:
     """A review of what `localize` found. Raises `TempolocError` for no videos, and for two of one name."""
+    results = list(results) if isinstance(results, Iterable) else [results]
+    if odd := [found for found in results if not isinstance(found, Found)]:
+        raise TempolocError(f"a review is of one path, of clips, or of what localize found, not {odd[0]!r} in a list")
     clips, footage, answers = [], dict[str, Footage](), dict[str, Answers]()
     for found in results:
         name = f"own/{found.episode or found.path.stem}"

@@ -88,7 +88,7 @@ def _problem(clip: Clip, videos: Collection[str]) -> tuple[str, str] | None:
     return None if clip.clip in videos else ("no video", f"{clip.video or 'its video'} is not here")
 
 # %% ../../nbs/60_sft/20_build.ipynb #046c073a
-def from_manifest(name: str | Path, video_root: Path | None = None, allowed: Collection[str] = ()) -> Source:
+def from_manifest(name: str | Path, video_root: Path | str | None = None, allowed: Collection[str] = ()) -> Source:
     """The clips of a benchmark by name, or of a manifest by its path; `video_root` holds the videos if it does not.
 
     Raises `TempolocError` for a manifest or a task file that is wrong, and for fields neither known nor `allowed`.
@@ -98,7 +98,7 @@ def from_manifest(name: str | Path, video_root: Path | None = None, allowed: Col
         names = ", ".join(f.name for f in fields(Clip) if f.name != "extra")
         message = f"{benchmark.name}, clip {clip.clip}: unknown field {unknown!r} (known: {names})"
         raise TempolocError(f"{message}; correct it, or give --allow {unknown}")
-    videos = videos_here(benchmark, video_root)
+    videos = videos_here(benchmark, None if video_root is None else Path(video_root))
     candidates = tuple(_Candidate(c, videos.get(c.clip), _problem(c, videos)) for c in benchmark.clips)
     return Source(benchmark.name, candidates, frozenset(t.boundary_is for t in benchmark.tasks.values()))
 
@@ -152,12 +152,13 @@ def _recipe_candidates(responses: Mapping[Any, Any], videos: Mapping[str, Path])
         yield _Candidate(clip, video, problem)
 
 # %% ../../nbs/60_sft/20_build.ipynb #4a69f6bd
-def from_recipe(videos: Path, pickle: Path) -> Source:
+def from_recipe(videos: Path | str, pickle: Path | str) -> Source:
     """The recipe's training data: a folder of stamped videos, and the pickle of its answers.
 
     Raises `TempolocError` for a folder or file that is not there, a pickle that holds anything but plain values, and
     one of another shape.
     """
+    videos, pickle = Path(videos), Path(pickle)
     if not videos.is_dir():
         raise TempolocError(f"{videos}: no such folder of videos")
     stored = read_plain_pickle(pickle)
@@ -562,6 +563,8 @@ def build_dataset(
     `force` replaces a dataset that is there. Raises `TempolocError` if `output` is there, another process writes it,
     nothing is left, a split would leak or be empty, or, without `options.drop`, a clip cannot be used.
     """
+    if not isinstance(source, Source):
+        raise TempolocError(f"a source is what from_manifest or from_recipe gives, not {source!r}")
     options, output = options or BuildOptions(), Path(output)
     import_optional("datasets")  # before the videos are read
     check_folder(output, "summary.json", force=force, inputs=[c.video for c in source.candidates])

@@ -172,6 +172,8 @@ def stamp(
     """
     if stamps not in get_args(TimeStamps):
         raise unknown("stamps", stamps, get_args(TimeStamps))
+    if not (hasattr(frames, "__len__") and hasattr(times, "__len__")):
+        raise TempolocError("give frames and as many times: stamp([frame], [time]) for one")
     if len(frames) != len(times) or not len(frames):
         raise TempolocError(f"{len(frames)} frames and {len(times)} times: give one time per frame, and one at least")
     for frame, time in zip(frames, times, strict=True):

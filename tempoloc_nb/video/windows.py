@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from numbers import Real
 from pathlib import Path
 
 import av
@@ -112,8 +113,8 @@ class Window:
 # %% ../../nbs/15_video/12_windows.ipynb #99b04788
 def check_window(length: float | None) -> None:
     """Raise `TempolocError` for a window's length that is not above 0 s; None is none that was given."""
-    if length is not None and not 0 < length < math.inf:
-        raise TempolocError(f"window must be above 0 s, got {length:g}")
+    if length is not None and not (isinstance(length, Real) and 0 < length < math.inf):
+        raise TempolocError(f"window must be above 0 s, got {length!r}")
 
 # %% ../../nbs/15_video/12_windows.ipynb #c0236cde
 def video_windows(recording: Footage, info: VideoInfo, length: float, overlap: float) -> tuple[Window, ...]:

@@ -113,6 +113,15 @@ def test_videos_are_no_benchmark_and_say_the_way(tmp_path: Path) -> None:
         load_benchmark(tmp_path)
 
 
+def test_datasets_and_files_of_demonstrations_are_no_benchmark_and_say_the_way(tmp_path: Path) -> None:
+    (tmp_path / "mugs" / "meta").mkdir(parents=True)
+    (tmp_path / "mugs" / "meta" / "info.json").write_text("{}")
+    (tmp_path / "demos.hdf5").write_bytes(b"\x89HDF")
+    for name, kind in (("mugs", "lerobot"), ("demos.hdf5", "hdf5")):
+        with pytest.raises(TempolocError, match=f"not a benchmark: tempoloc dataset import {kind} .*{name}"):
+            load_benchmark(tmp_path / name)
+
+
 def test_a_dataset_to_train_on_is_no_benchmark_and_says_the_way(tmp_path: Path) -> None:
     video(tmp_path / "a.mp4")
     (tmp_path / "dataset_dict.json").write_text("{}")

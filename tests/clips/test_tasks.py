@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tempoloc_nb.clips.manifest import Clip, load_benchmark, read_manifest, write_manifest
@@ -247,3 +249,22 @@ def test_a_task_file_without_boundaries_is_a_benchmark_of_the_videos_beside_it(t
     assert (clip.clip, clip.video, clip.labelled) == ("mug/1", "take1.mp4", False)
     listed = task_file(tmp_path, 'key = "mug"\nevents = ["a"]\n[boundaries]\n1 = []\n2 = [2.0]')
     assert [c.labelled for c in load_benchmark(listed).clips] == [False, True]
+
+
+@pytest.mark.parametrize("boundary", [float("nan"), "1.5", -1.0])
+def test_a_manifest_that_could_not_be_read_again_is_not_written(tmp_path: Path, boundary: Any) -> None:
+    clip = Clip("mug/a", "mug", (Event("grasping the mug", boundary),))
+    with pytest.raises(TempolocError, match="the manifest to be written"):
+        write_manifest(tmp_path / "m.jsonl", [clip])
+    assert not (tmp_path / "m.jsonl").exists()
+
+
+def test_numbers_of_numpy_are_written_and_read(tmp_path: Path) -> None:
+    write_manifest(tmp_path / "m.jsonl", [Clip("mug/a", "mug", (Event("grasping the mug", np.float32(1.5)),))])
+    assert read_manifest(tmp_path / "m.jsonl")[0].times == (1.5,)
+
+
+def test_one_clip_by_its_name_is_that_clip_alone() -> None:
+    (first, *_) = load_benchmark("sim").clips
+    assert load_benchmark("sim").only(first.clip).clips == (first,)
+    assert load_benchmark("sim").only(f"{first.clip}1").clips == ()

@@ -35,6 +35,12 @@ def test_a_link_stays_and_leads_to_the_new_text(tmp_path: Path) -> None:
     assert sorted(p.name for p in tmp_path.rglob("*")) == ["a.csv", "a.csv", "b.csv", "b.csv", "disk"]
 
 
+def test_the_folder_of_an_output_is_made(tmp_path: Path) -> None:
+    for folder in ("a", "with space/ü'\"/-b"):
+        write_text(tmp_path / folder / "c.txt", "x")
+        assert (tmp_path / folder / "c.txt").read_text() == "x"
+
+
 def test_devices_and_pipes_are_written_to(tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     pipe, got = tmp_path / "pipe", list[bytes]()
     os.mkfifo(pipe)
@@ -101,9 +107,9 @@ def test_a_full_disk_leaves_nothing_and_names_the_file(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left") as caught, all_or_nothing(path):
         raise Fixed(errno.ENOSPC, "full")
     assert caught.value.filename == str(path)
-    with pytest.raises(OSError, match="No such file") as caught:
-        write_text(tmp_path / "none" / "a.csv", "text")
-    assert caught.value.filename == str(tmp_path / "none" / "a.csv")
+    with pytest.raises(OSError, match="File exists") as caught:
+        write_text(path / "b.csv", "text")
+    assert caught.value.filename == str(path / "b.csv")
 
 
 def test_a_folder_that_cannot_be_copied_is_one_line(tmp_path: Path) -> None:

@@ -632,3 +632,14 @@ def test_objects_only() -> None:
     for text in itertools.chain('0"[n', ["null", '"a"']):
         with pytest.raises(TempolocError, match=r"^x is no"):
             parse_object(text, "x")
+
+
+def test_paths_may_be_texts_and_one_file_may_stand_alone(tmp_path: Path) -> None:
+    manifest = tmp_path / "m.jsonl"
+    write_manifest(manifest, [mug("a")])
+    (tmp_path / "mug.toml").write_text(TASK)
+    with pytest.raises(TempolocError, match=r"no prediction file none\.jsonl"):
+        export_dataset(str(manifest), str(tmp_path / "m.csv"), "csv", predictions="none.jsonl")
+    for name in ("cosmos", "hf", "lmms-eval"):
+        with pytest.raises(TempolocError):
+            export_dataset(str(manifest), str(tmp_path / name), name, video_root=str(tmp_path / "none"))

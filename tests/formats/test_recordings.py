@@ -288,3 +288,20 @@ def test_the_options_are_in_the_signature_and_a_slip_is_answered_with_the_near_n
         localize(tmp_path / "none.mp4", ["x"], inverted=True)
     with pytest.raises(TempolocError, match="an engine that is made does not read device"):
         localize(tmp_path / "none.mp4", ["x"], engine=BaselineBackend("m", "baseline", []), device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("videos", "events", "said"),
+    [
+        (None, ["grasping the mug"], "videos are paths, alone or in a list, not None"),
+        ([3], ["grasping the mug"], "videos are paths, alone or in a list, not 3"),
+        ("a.mp4", 3, "give them in a list, not 3"),
+        ("a.mp4", "grasping the mug", "an event that is alone is given in a list, too, ['grasping the mug']"),
+    ],
+)
+def test_what_is_no_video_and_no_event_is_named(tmp_path: Path, videos: Any, events: Any, said: str) -> None:
+    write_clip(tmp_path / "a.mp4")
+    given = str(tmp_path / videos) if isinstance(videos, str) else videos
+    with pytest.raises(TempolocError) as told:
+        localize(given, events)
+    assert said in str(told.value)

@@ -343,3 +343,9 @@ def test_a_video_has_no_other_camera(tmp_path: Path) -> None:
     assert desk.clip({"index": 0})["cameras"] == ()
     with pytest.raises(TempolocError, match="unknown camera 'top'"):
         desk.footage({"index": 0, "camera": "top"})
+
+
+@pytest.mark.parametrize("odd", [None, 3, ["a.mp4", "b.mp4"]])
+def test_what_cannot_be_reviewed_is_named(odd: Any) -> None:
+    with pytest.raises(TempolocError, match="a review is of one path, of clips, or of what localize found, not"):
+        open_review(odd)

@@ -599,3 +599,16 @@ def test_stats_count_right(clips: Path) -> None:
     figure = io.BytesIO()
     stats_figure(samples).savefig(figure, format="png")
     assert figure.tell() > 1000
+
+
+@pytest.mark.parametrize("odd", ["clips.jsonl", Path("clips.jsonl"), None])
+def test_what_is_no_source_is_named(tmp_path: Path, odd: Any) -> None:
+    with pytest.raises(TempolocError, match="a source is what from_manifest or from_recipe gives, not"):
+        build_dataset(odd, tmp_path / "out")
+
+
+def test_folders_and_files_may_be_texts(tmp_path: Path) -> None:
+    none = str(tmp_path / "none")
+    for make in (lambda: from_manifest("sim", none), lambda: from_recipe(none, "p.pkl")):
+        with pytest.raises(TempolocError, match="none: no such folder of videos"):
+            make()
