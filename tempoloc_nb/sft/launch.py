@@ -24,7 +24,7 @@ from typing import IO, Any
 
 import tempoloc_nb
 from ..core.errors import TempolocError
-from ..core.files import is_stream, write_json
+from ..core.files import check_folder, first_line, is_stream, write_json
 from ..core.machine import held_signals
 from .cosmos.env import VARIABLE, ask, cosmos_python, cosmos_variables
 from .training_file import engine_of, nest, read_config_file, read_training_file, training_file
@@ -103,31 +103,43 @@ class Progress:
 
 # %% ../../nbs/60_sft/60_launch.ipynb #9d205906
 class _Follower:
-    """Reads a process's output in a thread, so that it never waits for us: to the log, `echo` and `report`."""
+    """Reads a process's output in a thread, so that it never waits for us: to the log, `echo` and `report`.
+
+    A full disk, and a screen that is gone, end the log and the echo, not the reading: `lost` says why.
+    """
 
     def __init__(
         self, source: IO[bytes], log: Path, echo: Callable[[str], None], report: Callable[[Progress], None] | None
     ) -> None:
         self.last: Progress | None = None
         self.broken = ""  # the line in which cosmos-rl's launcher tells of a process that failed
-        self._log, self._echo, self._report = log, echo, report
+        self.lost: dict[str, str] = {}
+        self._log, self._echo, self._report = log, echo, report or (lambda _: None)
         self._thread = threading.Thread(target=self._read, args=(source,), daemon=True)
         self._thread.start()
 
     def _read(self, source: IO[bytes]) -> None:
-        with self._log.open("wb") as log:
-            for raw in source:
-                log.write(raw)
-                log.flush()
-                line = raw.decode(errors="replace").rstrip("\r\n")
-                now, last = Progress.read(line), self.last
-                if now and not (last and now.step < last.step):
-                    loss = now.loss if now.loss is not None or last is None else last.loss
-                    self.last = Progress(now.step, now.steps, loss)
-                    if self._report:
-                        self._report(self.last)
-                self.broken = self.broken or (line if _BROKEN.search(line) else "")
-                self._echo(line)
+        for raw in source:
+            self._pass("log", self._keep, raw)
+            line = raw.decode(errors="replace").rstrip("\r\n")
+            now, last = Progress.read(line), self.last
+            if now and not (last and now.step < last.step):
+                loss = now.loss if now.loss is not None or last is None else last.loss
+                self.last = Progress(now.step, now.steps, loss)
+                self._pass("screen", self._report, self.last)
+            self.broken = self.broken or (line if _BROKEN.search(line) else "")
+            self._pass("screen", self._echo, line)
+
+    def _pass(self, to: str, take: Callable[[Any], object], given: Any) -> None:
+        if to not in self.lost:
+            try:
+                take(given)
+            except Exception as error:
+                self.lost[to] = first_line(error)
+
+    def _keep(self, raw: bytes) -> None:
+        with self._log.open("ab", buffering=0) as log:
+            log.write(raw)
 
     def close(self) -> None:
         """Wait for the last line; all that could write must have ended."""
@@ -199,12 +211,14 @@ class _TrainingRun:
     progress: Progress | None
     seconds: float
     reason: str = ""  # what cosmos-rl said of a worker that failed
+    lost: str = ""  # why the log is not whole
 
     def __str__(self) -> str:
         far = f"step {self.progress.step} of {self.progress.steps}" if self.progress else "no step"
         code = f", exit status {self.status}" if self.outcome == "failed" else ""
         code = ", a worker failed" if self.reason else code
-        return f"{self.outcome} after {self.seconds:.0f} s, {far}{code}: {self.folder}"
+        lost = f" (log.txt is not whole: {self.lost})" if self.lost else ""
+        return f"{self.outcome} after {self.seconds:.0f} s, {far}{code}: {self.folder}{lost}"
 
 # %% ../../nbs/60_sft/60_launch.ipynb #8538af8b
 def _versions(engine: str, cosmos: Path | str | None) -> dict[str, Any]:
@@ -240,8 +254,9 @@ def launch_training(
             raise TempolocError(f"training needs {name}: pip install 'tempoloc_nb[hf]'")
     command, file = launch_command(config, engine, cosmos), training_file(flat, engine, config.name)
     folder = folder or file.output / "launches" / began.strftime("%Y%m%d-%H%M%S-%f")[:-3]
-    if folder.exists() and any(folder.iterdir()):
+    if folder.is_dir() and any(folder.iterdir()):
         raise TempolocError(f"{folder} is not empty: a run is recorded in a folder of its own")
+    check_folder(folder, "run.json")
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(config, folder / "config.toml")
     record: dict[str, Any] = {
@@ -295,4 +310,5 @@ def _run(
     outcome = "failed" if alone and follower.broken else _outcome(process.returncode, follower.last, counts)
     outcome = "interrupted" if interrupted else outcome
     reason = follower.broken if outcome == "failed" else ""
-    return _TrainingRun(folder, outcome, process.returncode, follower.last, time.monotonic() - began, reason)
+    seconds, lost = time.monotonic() - began, follower.lost.get("log", "")
+    return _TrainingRun(folder, outcome, process.returncode, follower.last, seconds, reason, lost)

@@ -329,3 +329,32 @@ def test_the_engine_transformers_for_real(tmp_path: Path) -> None:
     assert run.progress is not None
     assert (run.progress.step, run.progress.steps) == (2, 2)
     assert (tmp_path / "out" / "model" / "config.json").is_file()
+
+
+def test_a_screen_that_is_gone_and_a_full_disk_do_not_stop_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = stand_in(tmp_path, """\
+        for number in range(1, 2001):
+            step(number, 2000)
+    """)  # more than a pipe holds
+
+    def gone(line: str) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    def full(self: object, raw: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=gone, folder=tmp_path / "a")
+    assert (run.outcome, run.lost) == ("finished", "")
+    assert (tmp_path / "a" / "log.txt").read_text().count("Step:") == 2000
+    monkeypatch.setattr("tempoloc_nb.sft.launch._Follower._keep", full)
+    run = launch_training(tmp_path / "sft.toml", cosmos=env, echo=lambda line: None, folder=tmp_path / "b")
+    assert run.outcome == "finished"
+    assert str(run).endswith("(log.txt is not whole: [Errno 28] No space left on device)")
+
+
+def test_the_record_is_a_folder(tmp_path: Path) -> None:
+    env = stand_in(tmp_path, "step(5)")
+    with pytest.raises(TempolocError, match=r"sft\.toml is no folder: give the name of a folder"):
+        launch_training(tmp_path / "sft.toml", cosmos=env, folder=tmp_path / "sft.toml")
