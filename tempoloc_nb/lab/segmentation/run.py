@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ...engines.frame_attention import use_batched_vision_attention
 from tempoloc_nb.lab.segmentation.network import (
     SeenClip, Segmenter, SegmentTraining, first_clips, load_segmenter, train_segmenter,
 )
+from ..sim.make import claim
 from ..tiny.frame_store import RATE, Recording, read_part, shrink, write_part
 from ...models.locate import model_folder
 from ...scoring.answers import answer_text
@@ -93,7 +95,10 @@ def encode_store(store: Path, out: Path, splits: Sequence[str], device: str | No
         if not any(one.kind == "clip" and one.split in splits for one in listed):
             continue
         targets.append(out / f"{listed[0].split}-{part.name}")
-        if not targets[-1].exists():
+        if targets[-1].exists():
+            if read_part(targets[-1], ())[0] != listed:
+                raise TempolocError(f"{targets[-1]} has other clips than {part}: choose another folder, or remove it")
+        else:
             encoder = encoder or FrameEncoder(device=device)
             out.mkdir(parents=True, exist_ok=True)
             write_part(targets[-1], listed, {"features": encoder(read_part(part, ("frames",))[1]["frames"])})
@@ -163,7 +168,7 @@ def run_segmentation(
 
     Writes to `out`: `features`, and for each count and seed a folder `COUNT-seedSEED` with `network.safetensors` and
     the answers to the benchmarks whose clips are in the store. What is there is kept: the same call goes on. Raises
-    `TempolocError` if the store has no clips to learn from.
+    `TempolocError` if the store has no clips to learn from, and for a network that was trained otherwise.
     """
     device = torch_device(device)
     parts = encode_store(store, out / "features", (_LEARNED, *_ASKED), device)
@@ -175,10 +180,13 @@ def run_segmentation(
             chosen = first_clips(learned, count or len(learned))
             name = f"{count or 'all'}-seed{seed}"
             weights = out / name / "network.safetensors"
-            weights.parent.mkdir(parents=True, exist_ok=True)
+            training = replace(plan or SegmentTraining(), seed=seed)
+            names = "\n".join(clip.recording.name for clip in chosen)
+            learns = {"clips": len(chosen), "names": sha256(names.encode()).hexdigest()[:8]}
+            claim(weights.parent, asdict(training) | learns)
             if not weights.exists():
                 train_segmenter(
-                    chosen, replace(plan or SegmentTraining(), seed=seed), device,
+                    chosen, training, device,
                     lambda step, loss, name=name: tell(f"{name}: step {step}, loss {loss:.3f}"),  # type: ignore[misc]
                 ).save(weights)
             segmenter = load_segmenter(weights, device)

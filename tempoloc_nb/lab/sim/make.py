@@ -31,7 +31,7 @@ from .which import simulate_which
 from .which_questions import log_events
 
 # %% auto #0
-__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'known_seeds', 'render_episodes']
+__all__ = ['SimulationSummary', 'simulate_clips', 'simulate', 'known_seeds', 'claim', 'render_episodes']
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #7932b7b8
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def simulate_clips(
         if not force:
             _check_own(root, family)
         note = {"robot": family.robot, "first_seed": family.first_seed, "fps": family.fps, "split": family.split}
-        _claim(root / "episodes" / family.key, note)
+        claim(root / "episodes" / family.key, note)
         kept, failed = _simulate(family, n, root, workers, progress)
         clips = [_clip_of(family, i, seed, root) for i, seed in kept.items()]
         if states:
@@ -204,7 +204,7 @@ def _check_own(root: Path, family: ClipFamily) -> None:
         raise TempolocError(f"{hdf5} has signals that are not the simulation's: {way}")
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #d93b40a8
-def _claim(folder: Path, what: Mapping[str, Any]) -> None:
+def claim(folder: Path, what: Mapping[str, Any]) -> None:
     """Make a folder for `what`; `TempolocError` if it holds something else, which would be taken for it."""
     folder.mkdir(parents=True, exist_ok=True)
     note, wanted = folder / "made_with.json", json.dumps(dict(what), sort_keys=True)
@@ -212,7 +212,7 @@ def _claim(folder: Path, what: Mapping[str, Any]) -> None:
         write_text(note, wanted, force=False)
     elif (noted := note.read_text(encoding="utf-8")) != wanted:
         where = f"{folder.parent.name}/{folder.name}"
-        raise TempolocError(f"{where} holds clips made with {noted}, not {wanted}: choose another folder")
+        raise TempolocError(f"{where} holds what was made with {noted}, not {wanted}: choose another folder")
 
 # %% ../../../nbs/95_lab_sim/90_make.ipynb #b000dc7b
 def _describe(root: Path, family: ClipFamily) -> None:
@@ -273,7 +273,7 @@ def render_episodes(
     root = Path(root)
     choose_gl()
     folder, model, path = root / "videos" / family.key, _model_path(root, family), root / "manifest.jsonl"
-    _claim(folder, {"size": size, "fps": family.fps, "crf": family.crf})
+    claim(folder, {"size": size, "fps": family.fps, "crf": family.crf})
     jobs = [(_episode_path(root, family, seed), model, folder / f"{i:03d}.mp4") for i, seed in seeds.items()]
     missing = [(*job, size, family.fps, family.crf) for job in jobs if not job[2].exists()]
     if missing:

@@ -243,9 +243,9 @@ def test_missing_opengl_names_the_package(tmp_path: Path, monkeypatch: pytest.Mo
 def test_another_arm_or_size_does_not_mix_in(made: tuple[Path, SimulationSummary]) -> None:
     out, _ = made
     other = find_families("validation", "stack-two-kinova3")[0]
-    with pytest.raises(TempolocError, match=r"episodes/stack-two holds clips made with .*choose another folder"):
+    with pytest.raises(TempolocError, match=r"episodes/stack-two holds what was made with .*choose another folder"):
         simulate_clips(replace(other, key="stack-two"), 1, out, render=False)
-    with pytest.raises(TempolocError, match=r"videos/stack-two holds clips made with .*\"size\": 128"):
+    with pytest.raises(TempolocError, match=r"videos/stack-two holds what was made with .*\"size\": 128"):
         render_episodes(out, FAMILY, seeds_of(out), size=64)
 
 

@@ -165,6 +165,11 @@ def test_from_a_frame_store_to_answers_and_on(tmp_path: Path) -> None:
     before = [p.read_bytes() for p in written]
     assert [p.read_bytes() for p in run_segmentation(*run, plan=plan, device="cpu", tell=told.append)] == before
     assert sum("step" in line for line in told) == 2  # trained once each
+    with pytest.raises(TempolocError, match=r"1-seed0 holds what was made with .*\"steps\": 2.*\"steps\": 3"):
+        run_segmentation(*run, plan=replace(plan, steps=3), device="cpu", tell=told.append)
+    part(tmp_path / "changed" / "sft" / "a.npz", [recording("a/002", "sft")])
+    with pytest.raises(TempolocError, match=r"sft-a\.npz has other clips than .*a\.npz: choose another folder"):
+        run_segmentation(tmp_path / "changed", tmp_path / "out", plan=plan, device="cpu", tell=told.append)
     with pytest.raises(TempolocError, match="no clips of hands"):
         encode_store(tmp_path / "store", tmp_path / "none", ("hands",))
     (seen,) = read_clips(sorted((tmp_path / "out" / "features").iterdir()), "test")
