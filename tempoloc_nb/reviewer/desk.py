@@ -194,14 +194,11 @@ def _queue_line(review: Review, clip: Clip) -> dict[str, Any]:
     lost, sure = [label for label, t in labels if t is None and label not in clip.absent], None
     if answers is not None:
         lost = [e.label for e in answers.combined.events if e.boundary is None and not e.absent]
-        if known := [share for share in answers.sure if share is not None]:
-            sure = round(min(known), 3)
-        elif not answers.sure:  # an answer without any event
-            sure = 0.0
+        sure = answers.least_sure
     return {
         "clip": clip.clip, "task": clip.task, "duration": clip.duration, "events": len(clip.events),
-        "confidence": sure, "missing": lost, "saves": len(history(clip)), "video": review.source(clip) is not None,
-        "skip": last_remark(clip).skip,
+        "confidence": sure and round(sure, 3), "missing": lost, "saves": len(history(clip)),
+        "video": review.source(clip) is not None, "skip": last_remark(clip).skip,
     }  # fmt: skip
 
 

@@ -61,6 +61,12 @@ class Answers:
         """How sure it is of each event; None for cuts, about which nobody was asked."""
         return tuple(e.confidence if self.combined.trials else None for e in self.combined.events)
 
+    @property
+    def least_sure(self) -> float | None:
+        """How sure it is of the event of which it is least so: 0 without any event, None for cuts."""
+        known = [share for share in self.sure if share is not None]
+        return min(known, default=None) if self.sure else 0.0
+
 # %% ../../nbs/80_reviewer/10_session.ipynb #71d56c05
 class Conflict(TempolocError):
     """Somebody has saved the clip since it was opened."""

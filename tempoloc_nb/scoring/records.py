@@ -279,9 +279,14 @@ def _with_rows(value: Any) -> Any:
     return {k: v for k, v in value.items() if k not in columns} | {"": rows}
 
 
+def _in_rows(value: Any) -> Any:
+    """A JSON value with its rows and units."""
+    return _with_unit(_with_rows(value))
+
+
 def json_value(text: str) -> Any:
     """The value of a JSON text, with its rows and units; raises `ValueError` or `RecursionError`."""
-    return _with_unit(_with_rows(json.loads(text, object_pairs_hook=_once)))
+    return _in_rows(json.loads(text, object_pairs_hook=_once))
 
 
 def _children(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -436,8 +441,8 @@ def read_json(block: str, labels: tuple[str, ...], *, whole: bool = False) -> tu
     Of what is not sound there are only labelled ones. `whole`: none unless all of the text is one value.
     """
     try:
-        values, sound = ([("", json_value(block))], True) if whole else _json_values(block)
-        named = [_named(name, _with_unit(_with_rows(v))) for name, v in values if isinstance(v, dict | list)]
+        values, sound = ([("", _DECODER.decode(block))], True) if whole else _json_values(block)
+        named = [_named(name, _in_rows(v)) for name, v in values if isinstance(v, dict | list)]
         found = list(_from_values(named, labels))
         several = len(_clips_of([v for _, v in named])) > 1
         for entry in found if several or any(_speaks_of_others(v, labels) for _, v in named) else ():
