@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from answer_texts import ASKED, ASKED_JSON, DIALECTS, JSON_FORMS, LABELS, WANTED
@@ -1028,3 +1029,9 @@ def test_arabic_and_hindi(times: str, start: float | None) -> None:
     for line in (f"{RED[0]}: {times}", f"Event 1: {times} {RED[0]}", f"- **{RED[0]}** ({times})"):
         (event,) = parse_answer(line, RED[:1], 5000.0).events
         assert (event.start if event.usable else None) == start, line
+
+
+@pytest.mark.parametrize("odd", [None, b"<1.0> <2.0> a", 3])
+def test_what_is_no_text_is_named(odd: Any) -> None:
+    with pytest.raises(TypeError, match="an answer is a text, not"):
+        parse_answer(odd, ["a"], 3.0)

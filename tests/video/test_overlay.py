@@ -560,3 +560,8 @@ def test_the_reader_can_be_wrong():
     assert read_stamp(np.zeros((28, 200), np.float32), 20) == ""
     assert PIXELS.count_right("12.34s", "12.84s") == (4, 3)
     assert PIXELS.count_right("12.34s", "2.34s") == (4, 0)
+
+
+def test_one_frame_and_its_time_are_told_to_be_lists() -> None:
+    with pytest.raises(TempolocError, match=r"stamp\(\[frame\], \[time\]\) for one"):
+        stamp(np.zeros((64, 64, 3), np.uint8), 1.0)  # type: ignore[arg-type]
