@@ -14,7 +14,8 @@ from typing import Literal, get_args
 from ..clips.tasks import BoundaryIs, intervals_from_boundaries
 from .dialects import Entry, mark_all, read_number
 from .logs import EventLog, look_up, read_log
-from .phrases import beside_absence, match_label, misleads
+from .notes import misleads
+from .phrases import beside_absence, match_label
 from ..models.ask import Form
 from .records import read_entries, read_json
 from .times import ROUNDING, plain_text

@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 
-from tempoloc_nb.scoring.phrases import (
-    beside_absence, corrects, denies, is_elsewhere, is_odd_head, is_strange, match_label, misleads, names_unit,
-    side_told,
-)
+from .notes import corrects, is_elsewhere, is_odd_head, is_strange, misleads, names_unit, side_told
+from .phrases import beside_absence, denies, match_label
 from .times import Span, read_span
 
 # %% auto #0

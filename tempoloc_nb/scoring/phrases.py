@@ -8,13 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
-
-from .times import ABOUT, is_broken, without_times
 
 # %% auto #0
-__all__ = ['words_of', 'names_another', 'denies', 'beside_absence', 'corrects', 'names_unit', 'misleads', 'is_elsewhere',
-           'side_told', 'tells_more', 'is_odd_head', 'is_strange', 'match_label']
+__all__ = ['ACTIONS', 'NEGATION', 'word_of', 'words_of', 'kept_words', 'names_another', 'denies', 'beside_absence', 'match_label']
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #d019434d
 _WORD = re.compile(r"[^\W_]+(?:['’](?:s|t|re|ll)\b)?")
@@ -44,6 +40,8 @@ _SAME = {
     "insert": "insert",
     **{v: v for v in _OWN},
 }  # fmt: skip
+ACTIONS = frozenset(_SAME)
+"""The verbs that words of one meaning become."""
 _VERBS = {form: verb for verb, forms in _SAME.items() for form in forms.split()}
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #851e13ca
@@ -58,7 +56,8 @@ def _stem(word: str) -> str:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #fea39a42
 @lru_cache(maxsize=4096)
-def _word(word: str) -> str:
+def word_of(word: str) -> str:
+    """A word's stem, or the verb of its meaning."""
     stem = _stem(word)
     return _VERBS.get(stem, stem)
 
@@ -69,7 +68,7 @@ def words_of(text: str) -> tuple[str, ...]:
     for pattern, verb in _PHRASES:
         text = pattern.sub(verb, text)
     words = _WORD.findall(text[:400].lower())
-    return tuple(_word(w) for w in words if w not in _ARTICLES) or tuple(map(_word, words))
+    return tuple(word_of(w) for w in words if w not in _ARTICLES) or tuple(map(word_of, words))
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #eff727ed
 _SILENT_TEXT = """
@@ -85,14 +84,14 @@ _SILENT_TEXT = """
     roughly between until till during within interval range duration lasting successfully slowly carefully firmly
     gently von bis bei zwischen und sekunde sekunden de entre et segundo segundos seconde secondes
 """
-_SILENT = frozenset(map(_word, _SILENT_TEXT.split()))
+_SILENT = frozenset(map(word_of, _SILENT_TEXT.split()))
 _ANYTHING = frozenset(("object", "item", "thing", "target", "something"))  # an event about them is about any
 _PREPOSITIONS = {
     **dict.fromkeys(("in", "into", "on", "onto", "to", "inside", "over", "at", "toward", "towards", "upon"), "to"),
     **dict.fromkeys(("from", "off", "out"), "from"),
     **dict.fromkeys(("with", "using", "by", "of", "for", "near", "after", "before", "through"), "with"),
 }
-_NEGATION = re.compile(
+NEGATION = re.compile(
     r"\b(?:not|never|no|none|nowhere|cannot|n/a|absent|unable|fail(?:s|ed|ure)?|unsuccessful(?:ly)?|incomplete"
     r"|without success|nothing (?:happens|occurs|at)|instead|false|nicht|kein[a-z]{0,2}|jamais|nunca|pas|не)\b"
     r"|n't\b|[✗✘❌]|没|未", re.IGNORECASE
@@ -128,7 +127,7 @@ def _phrase_of(text: str, kept: frozenset[str] = frozenset()) -> _Phrase:
     parts: dict[str, list[str]] = {"before": [], "": []}
     part = "before"
     for raw in _WORD.findall(text[:400].lower()):
-        word = _word(raw)
+        word = word_of(raw)
         silent = not numbered if word.isdecimal() else word in _SILENT or len(word) == 1
         if raw in _PREPOSITIONS:
             part = _PREPOSITIONS[raw] if verbs or parts["before"] else part
@@ -154,7 +153,7 @@ def _agree(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #14a3452a
 @lru_cache(maxsize=4096)
-def _kept_words(labels: tuple[str, ...]) -> frozenset[str]:
+def kept_words(labels: tuple[str, ...]) -> frozenset[str]:
     """The words of all labels, which always count."""
     return frozenset(word for label in labels for word in words_of(label))
 
@@ -165,7 +164,7 @@ def names_another(text: str, label: str, labels: tuple[str, ...]) -> bool:
 
     Words that cannot be compared (none, or of another script) name no other.
     """
-    kept = _kept_words(labels)
+    kept = kept_words(labels)
     own, said = _phrase_of(label, kept), _phrase_of(text, kept)
     if said.empty or (label.isascii() and not any(c.isascii() and c.isalpha() for c in text)):
         return False
@@ -182,7 +181,7 @@ def names_another(text: str, label: str, labels: tuple[str, ...]) -> bool:
 
 def denies(text: str, label: str) -> bool:
     """Whether a text says that an event does not happen."""
-    return _NEGATION.search(text[:120]) is not None and _NEGATION.search(label) is None
+    return NEGATION.search(text[:120]) is not None and NEGATION.search(label) is None
 
 # %% ../../nbs/40_scoring/03_phrases.ipynb #ab5e0002
 _ABSENT = re.compile(
@@ -200,256 +199,6 @@ def beside_absence(text: str) -> str | None:
     rest = _ABSENT.sub(" ", text)
     return None if rest == text else _FILLER.sub("", rest)
 
-# %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0013
-_RISKY = re.compile(
-    r"\b(?:milli\w*|micros(?:ec\w*)?|nanos(?:ec\w*)?|ms|msecs?|mins?|minut\w*|hours?|hrs?|hh|ff|(?:key)?frames?"
-    r"|fps|per\s?cent\w*|normali[sz]\w*|fractions?|ratios?|relativ\w*|proportion\w*|ticks?|beats?|units?|samples?"
-    r"|scaled?|ind(?:ex|exes|ices)|time[\s_-]?steps?|pixels?|offsets?|deci\w*|centi\w*"
-    r"|кадр\w*|fotogram\w*|bild\w*|trames?|мин\w*|миллисек\w*|speed"
-    r"|counted|remaining|counts?\s?down|idx|tenths|hundredths|thousandths|playback|slow[\s-]motion|time left"
-    r"|from the end|mm?\.ss|time[\s_-]?(?:base|scale)|timestamp-map|add(?=\s+to\b)|subtract"
-    r"|(?:add|since)\s<?[0-9][0-9.:]*"
-    r"|(?:(?:shift|multipl|divid)\w*|off|late|early|delayed)\sby)\b|%|µ|毫秒|分钟|帧|フレーム|ミリ秒|프레임",
-    re.IGNORECASE,
-)
-_QUANTITY = re.compile(
-    r"\b[0-9]+(?:\.[0-9]+)?[\s-]?(?:fps|frames?|cameras?|min(?:ute)?s?|ms|hz|s|sec|seconds?)\b(?!\W*=)"
-    r"|\b(?:look|go|went|review|watch|analy[sz]|examin|inspect|check|scan)\w*"
-    r"(?: (?:at|through|over|all|each|every|of|the|video|clip|video's))* frames?(?:[\s-]by[\s-]frame)?\b"
-    r"|\b(?:from|using|(?:based|depending) on|(?:times\w*|shown|seen|visible|burned|drawn|printed) (?:in(?:to)?|on))"
-    r" (?:the|all|each|every) (?:(?:the|visible|provided|given|sampled|video|exact) ){0,2}frames?\b(?! (?:[inp]|rate))"
-    r"|\bno (?:other|further|additional) events?\b|\bframe[\s-]by[\s-]frame\b"
-    r"|\brelative to the (?:start|beginning)\b(?! of (?!(?:the|this) (?:video|clip|recording|episode)\b))"
-    r"|\bin (?:the )?(?:requested|required|specified|desired|expected|asked|given|mm:ss[.:a-z]*|seconds) formats?\b"
-    r"|\bin the format (?:(?:that )?you|requested|required|specified|asked)\b",
-    re.IGNORECASE,
-)
-_DOUBT = re.compile(
-    r"(?:\b(?:can ?not|could|unable|do|does|did|not|no|never|none|nothing)\b|n['’]t\b).{0,60}"
-    r"\b(?:see|seen|find|found|tell|determine|identif\w*"
-    r"|visible|present|events?|happen\w*|occur\w*|locat\w*|detect\w*|appear\w*|watch|access|view|process|there)\b"
-    r"|\b(?:(?:wrong|incorrect|invalid|rejected)(?: (?:answers?|outputs?|times?|values?)|(?=\W*$))"
-    r"|(?:another|other|original) (?:video|clip)|examples?|formats?|templates?|hypothetical\w*|placeholders?|dummy"
-    r"|made[\s-](?:(?:these|them|this|it) )?up|random\w*|guess\w*"
-    r"|invent\w*|illustrat\w*|fictional|fictitious|would (?:be|look))\b", re.IGNORECASE,
-)  # fmt: skip
-_CORRECTION = re.compile(
-    r"\b(?:no|wait|actually|correction|corrected|sorry|oops|corrections|rather|instead|scratch|wrong|mistake\w*"
-    r"|revis\w*|reflection|alternatively|update\w*|hmm?|more like|closer to)\b", re.IGNORECASE,
-)
-_TOLD = re.compile(
-    r"overall|confidence|±|\+/-|approximat|^\W*$|\b(?:video|clip|recording) (?:is|has|lasts|ends)\b"
-    r"|\btotal (?:duration|length|time)\b|\brounded\b", re.IGNORECASE
-)
-
-
-_VIDEO = r"(?:clip|video|demo|demonstration|episode|recording|trial|take|camera|cam|view|session|run)"
-_BEGIN = rf"(?! (?:the )?(?:(?:very )?(?:start|beginning)\b(?! of (?!(?:the|this) {_VIDEO}\b))|0\b|zero\b))"
-_ELSEWHERE = re.compile(  # of another video or answer, or no instants
-    rf"\b(?:(?:another|second|third|next|previous|similar|different|trimmed) {_VIDEO}"
-    rf"|(?:such|these|those|all|other|most|several|many)(?: of| the){{0,2}} {_VIDEO}s"
-    rf"|(?:{_VIDEO}|option|answer|candidate)\s?(?:no\.?\s?|number\s)?#?(?:[2-9]|[1-9][0-9]{{1,5}}|[b-h])"
-    r"(?![.:]?[0-9]|[-\s]{0,2}(?:s|ms|min|sec|seconds?|minutes?)\b)"
-    r"|averages?|typical(?:ly)?|usual(?:ly)?|median|mid-?points?|cent(?:er|re)s? of (?:the|each|its|their)|elapsed"
-    rf"|(?:times?|seconds) (?:taken|spent|required|needed|between|(?:since|after|until|from){_BEGIN})"
-    rf"|(?:measured|count(?:ed|ing)) (?:from|since){_BEGIN}"
-    r"|(?:earlier|previously|before|originally|at first),? (?:I|we)"
-    r"|(?:very first|my first|initial|earlier|previous|prior|original|old) (?:guess|try|estimate|answer|pass|draft))\b",
-    re.IGNORECASE,
-)  # fmt: skip
-
-
-_OTHER_HEAD = re.compile(
-    r"^\W*(?:(?:the|their|its|each|every|estimated|average|total|expected|event)\W+)*"
-    r"(?:how (?:long|far|likely|sure|certain)\b"
-    r"|(?:seconds|time) (?:left|until|before)\b|(?!.*\b(?:times?|timestamps?|starts?|ends?|intervals?)\b)"
-    r"(?:confidences?"
-    r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?"
-    r"|widths?|forces?|x, ?y)\b)[^.]*(?::|\bin seconds\.?)\W*$", re.IGNORECASE,
-)  # fmt: skip
-
-
-def corrects(line: str) -> bool:
-    """Whether a line without an event says that what stands above it is not right."""
-    return _CORRECTION.search(line) is not None
-
-
-def names_unit(line: str) -> bool:
-    """Whether a line without an event tells of a unit that is not the second."""
-    return _RISKY.search(_QUANTITY.sub(" ", line)) is not None
-
-
-def misleads(line: str, *, below: bool = False) -> bool:
-    """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
-    rest = _QUANTITY.sub(" ", line)
-    heads = len(line) < 400 and _OTHER_HEAD.search(line)  # a heading is short, and a long line takes long
-    if _RISKY.search(rest) or _DOUBT.search(rest) or _ELSEWHERE.search(rest) or heads:
-        return True
-    return below and (_NEGATION.search(rest) is not None or corrects(rest))
-
-
-def is_elsewhere(line: str) -> bool:
-    """Whether a line tells of another video or answer, or of times that are no instants."""
-    return _ELSEWHERE.search(line) is not None
-
-
-def _of_side(noun: str, verb: str) -> re.Pattern[str]:
-    """Words that say that all times are those at which events start, or end."""
-    return re.compile(
-        rf"\b(?:{noun})(?:n?ing)? (?:times?|timestamps?|points?|moments?|instants?)\b"
-        r"|\b(?:times?|timestamps?|seconds|moments?|instants?|when)\b[^.]{0,40}\b(?:events?|actions?|subtasks?|steps?"
-        rf"|each|one|it|they) (?:(?:is|are|was|were|has|have) )?(?:{verb})\b"
-        rf"|\bthe (?:very )?(?:{noun})(?:s|ning)? of (?:(?:the|each|every|its|their|an) )?(?:event|action|subtask|step)"
-        rf"|^\W*(?:{noun})s?(?: times?)?\W*:\W*$", re.IGNORECASE,
-    )  # fmt: skip
-
-
-_SIDES: dict[Literal["start", "end"], tuple[re.Pattern[str], re.Pattern[str]]] = {  # and the other side's words
-    "start": (
-        _of_side("start|begin|onset", "starts?|started|begins?|began|begun"),
-        re.compile(r"\b(?:end|finish|complet|stop|done|over|until)", re.IGNORECASE),
-    ),
-    "end": (
-        _of_side("end|finish|completion|stop", "ends?|ended|finish(?:es|ed)?|stops?|complete[sd]?|over|done"),
-        re.compile(r"\b(?:start|begin|began|onset|from)", re.IGNORECASE),
-    ),
-}
-
-
-def side_told(line: str) -> Literal["", "start", "end"]:
-    """Which of an event's two times the lone times of an answer are, if a line beside it says so of all."""
-    sides = _SIDES.items() if len(line) < 400 else ()
-    return next((side for side, (own, other) in sides if own.search(line) and not other.search(line)), "")
-
-
-def tells_more(line: str) -> bool:
-    """Whether a line below JSON or a table has a number that is none of the video, or of how certain the answer is."""
-    return re.search(r"\d", line) is not None and _TOLD.search(line) is None
-
-# %% ../../nbs/40_scoring/03_phrases.ipynb #5a0c0012
-_HARMLESS_TEXT = """
-    the a an this that it its is are was and at from to until till through thru up then of in on with
-    event events action subtask step task sub segment phase query given target video clip robot humanoid gripper
-    robotic arm human person man woman hand finger object item start starts starting started startet begin
-    begins beginning began end ends ending ended finish finishes finished stop stops onset time times timestamp
-    timestamps interval span range window moment occurs occur occurred occurring happens happen happened happening
-    takes place taking took appears s sec secs second seconds sek sekunde sekunden von bis
-    label name description caption what
-    answer final first last next here one as follows between event's be can seen observed located found
-    identified detected done sure go nothing gap let lets holds absent red green blue yellow white black orange
-    round square cube cubes nut drawer door handle ball block peg table cup box loaf bread pot lid
-    x off out into onto down their its his her they he she wait actually correction
-    sorry oops lasts lasting lasted continues continuing spans runs goes
-    ab del al el la desde hasta da até с до 第 到第 から まで 부터 까지 bei zwischen und de à y et entre
-    segundo segundos seconde secondes ereignis schritt evento événement étape paso 至 到 秒 从 在
-"""
-_HARMLESS = frozenset(_HARMLESS_TEXT.split())
-_HEAD_TEXT = """
-    timeline timelines timing timings boundary boundaries instants moments intervals spans ranges segments
-    segmentation localization localisation localized localised temporal grounding grounded points point stamp stamps
-    chronological chronologically chronology sequence sequential order ordered list lists listed log subtasks steps
-    phases tasks actions answers results result output outputs response responses solution summary predictions
-    prediction predicted detection detections estimates estimate estimated approximate approximately approx findings
-    annotation annotations annotated labels labeled labelled report reported data json yaml csv toml xml html srt
-    vtt webvtt text plain plaintext markdown python tool call certainly course okay ok yes so therefore thus my i me
-    we you your think by below above based analysis footage looking breakdown key main all both two three each every
-    there have has been were will s ll ve overall complete full detailed brief information explanation reasoning
-    reason rationale evidence note notes details observation observations thought thoughts comment comments
-    justification manipulation demo demonstration recording episode requested required asked queried provided exact
-    corresponding function arguments parameters input items entries values value for when t following according
-    judging analyze see got understood overlay clock corner reading burned scene find they happen occur content
-    payload body message record records row rows localizations antwort ergebnis ergebnisse zeiten zeitpunkte
-    ereignisse réponse résultat résultats temps événements respuesta resultado resultados tiempos eventos risposta
-    risultati tempi eventi 答案 事件 时间 结果 回答 答え 時間 イベント ответ время события результат
-    정답 답변 이벤트 시간 completion high duration
-    durations confidence score scores
-"""
-_HEAD_WORDS = _HARMLESS | frozenset(_HEAD_TEXT.split())
-_HEAD = re.compile(r"^\W*#|:[\W_]*$|：[\W_]*$|^\W*\*\*[^*]*\*\*\W*$|^\s*\([^()]*\)\s*$")
-_LETTERS = re.compile(r"[^\W\d_]+")
-_WATCHED = re.compile(
-    r"^.*[.!?]\s|\b(?:after|upon|by|on)?\s?(?:careful(?:ly)?\s)?(?:review|watch|inspect|examin|analy[sz]|look)\w*"
-    r"(?:\s(?:at|through|over|closely|carefully|all|each|every|the|of|times|in|frames?))*", re.IGNORECASE
-)  # fmt: skip
-
-
-def is_odd_head(line: str, labels: tuple[str, ...] = ()) -> bool:
-    """Whether a short heading above events has words that may make their times mean something else: "Midpoints:"."""
-    heads = len(line) < 200 and _HEAD.search(line) and not corrects(line)
-    if not heads or len(_LETTERS.findall(line)) > 6:
-        return False
-    words = _LETTERS.findall(_WATCHED.sub("", line.lower()))
-    if words and _OTHER_HEAD.search(line.strip(" *_#") + ":"):
-        return True
-    odd = (w for w in words if w not in _HEAD_WORDS and _word(w) not in _SAME and _word(w) not in _kept_words(labels))
-    return any(odd)
-
-
-_SCORED = re.compile(
-    r"(?:overall\s)?(?<![A-Za-z])(?:confidence|conf|certainty|score|scored|prob|probability|p|t?iou|quality|uncertainty"
-    r"|sigma|std|latency|tolerance|vertrauen|konfidenz|confianza|confiance|置信度|duration|last(?:s|ing|ed)? for)"
-    r"(?:[\s_](?:score|level|value))?\.?[\s:=~≈(]{0,3}(?:(?:is|of|about)\s)?[<(]?[0-9]*\.?[0-9]+\s?(?:%|s\b)?[>)]?"
-    r"|[0-9]{1,3}\s?%\s(?:sure|certain|confident|confidence)\b|(?:±|\+/-)\s?[0-9.]+(?:\s?s)?\b"
-    r"|\(?frames?\s[0-9]{1,5}(?P<to>\s?[-–]\s?[0-9]{1,5})?(?:\)|(?=\s?[(,:]\s?[0-9.]+\s?s(?(to)\s?[-–])))"
-    rf"|\bin the (?:last|first) frames\b|\b(?:in this|the) [0-9.]{{1,6}} s (?:video|clip)\b|\bt\s?[=:]\s?(?=[<0-9])"
-    rf"|(?:\b(?:{ABOUT})|[~≈])\s?(?:the\s)?(?=[<0-9])|confidence level is [0-9.]+"
-    r"|\b(?:confidence|certainty)\s?[:=]\s?(?:very\s)?(?:high|medium)\b|\b(?:high|medium)\s(?:confidence|certainty)\b"
-    r"|\bfor the (?:first|second|third|fourth|fifth|sixth|last) time\b|(?<=[a-z]{2})\.?[0-9]+(?:\.[0-9]+)?>?|<</",
-    re.IGNORECASE,
-)
-_BETWEEN = re.compile(r"\bbetween(?!\W{1,6}•\W{1,6}(?:and|to|&|-|–)\W{1,6}•)", re.IGNORECASE)
-_ENDED = re.compile(  # a lone time, and words of an end behind it: "1.8 s (finished)"
-    r"^(?:(?!\b(?:start|begin|onset))[^•])*•[^•]*(?<!to the )(?<!until the )(?<!until )(?<!to )(?<!till )(?<![-–—→]\s)"
-    r"(?<![-–—→]\sthe\s)\b(?:end|finish|stop|complet)[a-z]*\b[^•]*$", re.IGNORECASE
-)  # fmt: skip
-_NUMBERED = re.compile(  # "clip 2"
-    r"(?:^[\W_]{0,8}|[(\[,;:–—-]\s{0,2}|\b(?:in|of|for|on|by|with|from|at)\s(?:the\s)?)"
-    r"(?!(?:it|at|from|to|till?|until|between|and|or|is|in|by|t|starts?|ends?|begins?|times?|timestamps?|seconds?|sec"
-    r"|s|sekunden?|segundos?|secondes?|von|bis|bei|ab|de|del|al|el|la|y|à|et|und)\b)[^\W\d_]{2,20}\s{1,2}#?[0-9](?![0-9]"
-    r"|\s?[0-9]|[.:,][0-9]|\s?[-–—~→>]|\s(?:to|and|until|till)\s|\s?(?:ms|msec|s|secs?|m|h|min|sek|sekunden?|秒|초|с)"
-    r"(?![^\W\d_])|\s?(?:second|minut|milli|hour|segund|сек))", re.IGNORECASE
-)  # fmt: skip
-_SPENT = re.compile(
-    r"\b(?:with|of|on|up|off|out|down|into|onto|go|then|first|here|white|black)\s{0,2}<?\s?•"
-    r"|#\s?<?\s?•|•\s{0,3}through (?:the|it|this)\b|\bin\s<?\s?•(?!\W{0,8}(?:to|and)?\W{0,4}•)"
-    r"|\b(?:second|other)\s(?:clip|video)\b|•\s{0,3}(?:off|out|down|on|loaf|over|left|remaining|to go|at most|in all|up"
-    r"|turns?|cuts?|takes?|rotations?|revolutions?)\b", re.IGNORECASE
-)
-_LIST_MARK = re.compile(r"^[\s>*\-•+#]{1,8}")
-_ODD_SIGN = re.compile(r"[^\w\s\-–—→~.,;:()\[\]{}|*_`\"'&•=#!<>“”«»„、，：。（）@✓🔹🔸🔴🟢🔵🟡✅✔☑⏱⏰⏳🕐-🕧📌📍▶👉]")
-_WORDS = re.compile(r"•|[^\W_]+(?:['’]s\b)?")
-
-
-def _unlike(text: str, labels: tuple[str, ...]) -> bool:
-    """Whether words are neither harmless nor a description of one of the events asked for."""
-    kept, described, strange = _kept_words(labels), False, ""
-    for raw in _WORDS.findall(text.lower()):
-        word = _word(raw)
-        if raw == "•":
-            if strange.endswith("?"):  # a word that is not known stands before a number
-                return True
-            described, strange = False, ""
-        elif raw in _HARMLESS or word in kept or word in _VERBS.values():
-            described = described or word in _VERBS.values() or (word in kept and len(word) > 3)
-            strange = strange.replace("?", "!")
-        elif not described or len(strange) > 2 or word.isdecimal() or _RISKY.search(raw):
-            return True
-        else:
-            strange += "?"
-    return False
-
-
-def is_strange(text: str, labels: tuple[str, ...] = ()) -> bool:
-    """Whether more than harmless words and signs stands beside the times of a text whose labels are taken out."""
-    for digits in filter(str.isdecimal, _kept_words(labels)):  # "cube 2"
-        text = re.sub(rf"(?<=[a-z]\s){digits}(?![0-9.:]|\s?(?:min|m?s|sec|h)\b)", " ", text)
-    plain = _SCORED.sub(" ", text)
-    rest = without_times(_LIST_MARK.sub("", plain, count=1))
-    odd = any(pattern.search(rest) for pattern in (_BETWEEN, _SPENT, _ENDED))
-    if odd or is_broken(text) or _NUMBERED.search(plain) or is_elsewhere(plain):
-        return True
-    return _ODD_SIGN.search(rest) is not None or _unlike(rest, labels)
-
 # %% ../../nbs/40_scoring/03_phrases.ipynb #4fe08d12
 @lru_cache(maxsize=1024)
 def _between_spaces(labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -465,7 +214,7 @@ def match_label(text: str, labels: tuple[str, ...], number: int | None) -> tuple
     number does, and without a number a label that stands anywhere, if only one does.
     """
     words, plain = words_of(text), _between_spaces(labels)
-    kept = _kept_words(labels)
+    kept = kept_words(labels)
     first = next((i for i, w in enumerate(words) if w in kept or not (w in _SILENT or w in _PREPOSITIONS)), 0)
     whole, trimmed = f" {' '.join(words)} ", f" {' '.join(words[first:])} "
     begins = [i for i, p in enumerate(plain) if len(p) > 2 and (trimmed.startswith(p) or whole.startswith(p))]

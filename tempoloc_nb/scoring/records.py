@@ -18,10 +18,8 @@ from tempoloc_nb.scoring.dialects import (
     MAX_RAW, Entry, hide_labels, joins_labels, mark_all, read_line, read_lines, read_number, show_labels,
     without_labels, without_marks,
 )
-from tempoloc_nb.scoring.phrases import (
-    beside_absence, corrects, denies, is_odd_head, is_strange, match_label, misleads, names_another, side_told,
-    tells_more,
-)
+from .notes import corrects, is_odd_head, is_strange, misleads, side_told, tells_more
+from .phrases import beside_absence, denies, match_label, names_another
 from .times import Span, counts_frames, plain_text, read_span
 
 # %% auto #0
