@@ -74,12 +74,11 @@ _ELSEWHERE = re.compile(  # of another video or answer, or no instants
 
 
 _OTHER_HEAD = re.compile(
-    r"^\W*(?:(?:the|their|its|each|every|estimated|average|total|expected|event)\W+)*"
-    r"(?:how (?:long|far|likely|sure|certain)\b"
-    r"|(?:seconds|time) (?:left|until|before)\b|(?!.*\b(?:times?|timestamps?|starts?|ends?|intervals?)\b)"
-    r"(?:confidences?"
-    r"|probabilit\w+|likelihoods?|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?"
-    r"|widths?|forces?|x, ?y)\b)[^.]*(?::|\bin seconds\.?)\W*$", re.IGNORECASE,
+    r"^(?:\W*(?:(?:the|their|its|each|every|estimated|average|total|expected|event)\W+)*"
+    r"(?:how (?:long|far|likely|sure|certain)|(?:seconds|time) (?:left|until|before))"
+    r"|(?!.*\b(?:times|timestamps?|start times?|starts?\b.*\bends?)\b).*\b(?:confidences?|probabilit\w+|likelihoods?"
+    r"|scores?|durations?|lengths?|distances?|positions?|coordinates?|heights?|widths?|forces?|x, ?y))"
+    r"\b[^.,]*(?::|\bin seconds\.?)\W*$", re.IGNORECASE,
 )  # fmt: skip
 
 
@@ -175,26 +174,34 @@ _HEAD_TEXT = """
     payload body message record records row rows localizations antwort ergebnis ergebnisse zeiten zeitpunkte
     ereignisse réponse résultat résultats temps événements respuesta resultado resultados tiempos eventos risposta
     risultati tempi eventi 答案 事件 时间 结果 回答 答え 時間 イベント ответ время события результат
-    정답 답변 이벤트 시간 completion high duration
-    durations confidence score scores
+    정답 답변 이벤트 시간 completion high confidence
+    confidences duration durations score scores format object centric interaction
+    interactions assistant model simulation simulated wise critical relevant precise important notable accurate
 """
 _HEAD_WORDS = _HARMLESS | frozenset(_HEAD_TEXT.split())
-_HEAD = re.compile(r"^\W*#|:[\W_]*$|：[\W_]*$|^\W*\*\*[^*]*\*\*\W*$|^\s*\([^()]*\)\s*$")
+_HEAD = re.compile(r"^\W*#|:[\W_]*$|：[\W_]*$|^\W*\*\*[^*]*\*\*\W*$|^\s*\(.*\)\s*$")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _WATCHED = re.compile(
     r"^.*[.!?]\s|\b(?:after|upon|by|on)?\s?(?:careful(?:ly)?\s)?(?:review|watch|inspect|examin|analy[sz]|look)\w*"
     r"(?:\s(?:at|through|over|closely|carefully|all|each|every|the|of|times|in|frames?))*", re.IGNORECASE
 )  # fmt: skip
 
+_RATED = re.compile(r"\d|\b(?:very|high|medium|moderate|low|full)\b", re.IGNORECASE)  # "high confidence"
+
 
 def is_odd_head(line: str, labels: tuple[str, ...] = ()) -> bool:
     """Whether a short heading above events has words that may make their times mean something else: "Midpoints:"."""
-    heads = len(line) < 200 and _HEAD.search(line) and not corrects(line)
-    if not heads or len(_LETTERS.findall(line)) > 6:
+    count = len(_LETTERS.findall(line[:200]))
+    if count > 6 or len(line) > 200 or corrects(line):
         return False
+    heads = _HEAD.search(line)
     words = _LETTERS.findall(_WATCHED.sub("", line.lower()))
-    if words and _OTHER_HEAD.search(line.strip(" *_#") + ":"):
+    alone = count < 5 and not _RATED.search(line)  # "Durations" without a colon is a heading, too
+    title = re.sub(r"\(s(?:ec|econds)?\)", "", line).strip(" *_#():") + ":"
+    if words and (heads or alone) and _OTHER_HEAD.search(title):
         return True
+    if not heads:
+        return False
     known = ACTIONS | kept_words(labels)
     return any(w not in _HEAD_WORDS and word_of(w) not in known for w in words)
 

@@ -942,6 +942,8 @@ def test_what_is_struck_out_is_not_said_and_html_is_read_as_lines() -> None:
         "Midpoints:", "**Gaps between events**", "# Time taken", "Elapsed time of each:",
         "Measured from the first contact:",
         "Left arm:", "Clip 2:", "Option B:", "(mm.ss)", "On average:", "In the previous video:", "Earlier I had:",
+        "Subtask durations:", "## Model confidence scores", "Durations", "Event duration (s)", "(Step duration (s))",
+        "Here are the confidence scores of each of the two events in the video:",
         "Upper bounds:", "From the prompt:", "Trimmed video:", "In reverse:", "Waiting times:", "## Ratings",
         "These are typical times of such demonstrations, which I know from other videos of the same kind:",
     ],
@@ -960,6 +962,7 @@ def test_a_heading_of_words_that_are_not_known_voids_the_times_below_it(head: st
         "Sure! Here's the breakdown:", "## Event Timeline", "**Final answer**", "(times in seconds)", "Red cube:",
         "答案：", "Grasping:",
         "Ereignisse:", "When each event happens:", "After carefully watching the footage, these are the moments:",
+        "Object-centric subtasks:", "Start times with confidence scores:", "Start, end, confidence:", "Interactions:",
         "Temporal localization:", "Event → start, end", "Time since the start of the video:", "Video 1:",
     ],
 )  # fmt: skip
