@@ -177,6 +177,8 @@ _HEAD_TEXT = """
     정답 답변 이벤트 시간 completion high confidence
     confidences duration durations score scores format object centric interaction
     interactions assistant model simulation simulated wise critical relevant precise important notable accurate
+    visual visually cue cues context environment setup overview introduction conclusion conclusions process thinking
+    state states objects question questions method
 """
 _HEAD_WORDS = _HARMLESS | frozenset(_HEAD_TEXT.split())
 _HEAD = re.compile(r"^\W*#|:[\W_]*$|：[\W_]*$|^\W*\*\*[^*]*\*\*\W*$|^\s*\(.*\)\s*$")

@@ -963,6 +963,7 @@ def test_a_heading_of_words_that_are_not_known_voids_the_times_below_it(head: st
         "答案：", "Grasping:",
         "Ereignisse:", "When each event happens:", "After carefully watching the footage, these are the moments:",
         "Object-centric subtasks:", "Start times with confidence scores:", "Start, end, confidence:", "Interactions:",
+        "## Overview", "**Thought process:**", "Conclusion:", "Visual cues:",
         "Temporal localization:", "Event → start, end", "Time since the start of the video:", "Video 1:",
     ],
 )  # fmt: skip
