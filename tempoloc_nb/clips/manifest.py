@@ -21,7 +21,7 @@ from ..core.checks import STRICT, check, faults
 from ..core.errors import TempolocError, json_text, unknown
 from ..core.files import WHOLE, open_packed, parse_object, write_text
 from ..core.settings import data_dir
-from ..video.files import SUFFIXES, Footage, probe, videos_below
+from ..video.files import HDF5, SUFFIXES, Footage, probe, videos_below
 
 # %% auto #0
 __all__ = ['Clip', 'own_edges', 'clip_from_dict', 'clip_to_dict', 'read_manifest', 'write_manifest', 'Clips', 'clips_of_videos',
@@ -386,7 +386,7 @@ def _no_benchmark(name: str | Path) -> TempolocError:
     what = "is a video" if path.suffix.lower() in SUFFIXES else ""
     if path.is_dir() and (path / "meta" / "info.json").is_file():
         what, kind = "is a LeRobot dataset", "lerobot"
-    elif path.suffix.lower() in (".hdf5", ".h5"):
+    elif path.suffix.lower() in HDF5:
         what, kind = "is an HDF5 file", "hdf5"
     elif path.is_dir() and videos_below(path):
         what = "is a folder of videos"
@@ -433,7 +433,7 @@ def load_benchmark(name: str | Path) -> Clips:
     if path.suffix == ".toml":
         return replace(_from_task_file(read_task(path), path.parent), file=path)
     manifest = _manifest_in(name)
-    if not manifest.is_file() or manifest.suffix.lower() in (*SUFFIXES, ".hdf5", ".h5"):
+    if not manifest.is_file() or manifest.suffix.lower() in (*SUFFIXES, *HDF5):
         raise _no_benchmark(name)
     clips = read_manifest(manifest)
     tasks = {t.key: t for t in _tasks_of(clips, manifest.parent)}

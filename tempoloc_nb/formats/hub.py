@@ -22,10 +22,10 @@ from ..core.files import first_line, read_object, write_text
 from ..core.optional import hidden_bars, import_optional
 from .lerobot import LeRobotInfo, has_videos, hub_snapshot, read_episodes, read_info
 from .lerobot_convert import choose_camera
-from .recordings import HDF5, Choice, pick_camera, pick_episodes
+from .recordings import Choice, pick_camera, pick_episodes
 from ..inference.found import Say, silent
 from ..models.locate import HUB_ID
-from ..video.files import SUFFIXES, Footage, FrameSource
+from ..video.files import HDF5, SUFFIXES, Footage, FrameSource
 
 # %% auto #0
 __all__ = ['HubName', 'fetch', 'fetched', 'Push', 'check_whole', 'upload']

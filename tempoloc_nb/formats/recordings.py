@@ -34,12 +34,12 @@ from ..inference.segment import LOG_PROMPT, LogOptions, find_events
 from ..inference.signals import Signal, Told
 from ..models.ask import AskConfig
 from ..models.locate import ask_config
-from ..video.files import SUFFIXES, Footage, FrameSource, videos_below
+from ..video.files import HDF5, SUFFIXES, Footage, FrameSource, videos_below
 
 # %% auto #0
-__all__ = ['HDF5', 'NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings',
-           'check_plain_folder', 'clips_of', 'Inquiry', 'check_fused', 'inquire', 'localize', 'cut_recordings',
-           'name_recordings', 'check_not_named', 'segment']
+__all__ = ['NOT_FOR_LOGS', 'pick_camera', 'pick_episodes', 'Choice', 'is_dataset', 'find_recordings', 'check_plain_folder',
+           'clips_of', 'Inquiry', 'check_fused', 'inquire', 'localize', 'cut_recordings', 'name_recordings',
+           'check_not_named', 'segment']
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #3b8fe09a
 _MOVING = re.compile(r"wrist|hand|gripper|ego", re.I)
@@ -77,9 +77,6 @@ def pick_episodes(names: Sequence[str], wanted: Sequence[str | int], where: str)
     return [name for name in names if name in chosen]
 
 # %% ../../nbs/55_formats/05_recordings.ipynb #264c6648
-HDF5 = (".hdf5", ".h5")
-
-
 @dataclass(frozen=True, slots=True)
 class Choice:
     """Which recordings of a dataset or file are meant, and how they are read; for plain videos it must be empty.

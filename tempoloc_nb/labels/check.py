@@ -20,6 +20,7 @@ from ..formats.hdf5_rules import Layout
 from ..inference.signals import KINDS
 from .demonstrations import LabelGroup, clip_label_groups, read_label_file
 from .rules import ArmPlan, Ends, GeneratorConfig, LabelLimits, demo_findings, peer_findings
+from ..video.files import HDF5
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -142,7 +143,7 @@ def check_labels(
     """
     path, config = Path(dataset), config or GeneratorConfig()
     pairs: list[tuple[LabelGroup, ArmPlan]]
-    if path.suffix.lower() in (".hdf5", ".h5"):
+    if path.suffix.lower() in HDF5:
         if gripper:
             raise TempolocError(f"{path.name} has its own gripper: --signals is for a manifest")
         group = read_label_file(path, layout=layout, rate=rate, grippers=grippers)

@@ -240,9 +240,10 @@ def _checked(clips: Clips, resamples: int, workers: int, seed: int = 0) -> tuple
     """The three numbers; raises `TempolocError` for one that cannot be, and for what are no clips."""
     if not isinstance(clips, Clips):
         raise TempolocError(f"a benchmark is its clips, as load_benchmark gives them, not {clips!r}")
-    given = {"resamples": (resamples, 1), "workers": (workers, 1), "seed": (seed, 0)}
-    numbers = (check_number(name, value, whole=True, ge=least) for name, (value, least) in given.items())
-    return next(numbers), next(numbers), next(numbers)
+    return (
+        check_number("resamples", resamples, whole=True, ge=1), check_number("workers", workers, whole=True, ge=1),
+        check_number("seed", seed, whole=True, ge=0),
+    )  # fmt: skip
 
 
 def evaluate(

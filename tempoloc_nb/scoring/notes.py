@@ -96,7 +96,7 @@ def misleads(line: str, *, below: bool = False) -> bool:
     """Whether a line beside an answer (`below` it) says that its numbers are of another unit, or are no answer."""
     rest = _QUANTITY.sub(" ", line)
     heads = len(line) < 400 and _OTHER_HEAD.search(line)  # a heading is short, and a long line takes long
-    if _RISKY.search(rest) or _DOUBT.search(rest) or _ELSEWHERE.search(rest) or heads:
+    if _RISKY.search(rest) or _DOUBT.search(rest) or is_elsewhere(rest) or heads:
         return True
     return below and (NEGATION.search(rest) is not None or corrects(rest))
 

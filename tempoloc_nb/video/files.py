@@ -32,7 +32,7 @@ Image = npt.NDArray[np.uint8]  # (height, width, 3), RGB
 Plane = npt.NDArray[np.uint8]  # (height, width, …)
 
 # %% auto #0
-__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
+__all__ = ['Image', 'Plane', 'Footage', 'SUFFIXES', 'HDF5', 'VideoInfo', 'FrameSource', 'videos_below', 'probe', 'nearest',
            'sample_indices', 'video_frames', 'turned', 'stretched', 'upright', 'decode', 'Frames', 'read',
            'VideoWriter', 'encode', 'VideoPart']
 
@@ -93,6 +93,7 @@ Footage = Path | FrameSource
 
 # %% ../../nbs/15_video/10_files.ipynb #a0b4b355
 SUFFIXES = (".mp4", ".mov", ".m4v", ".mkv", ".webm", ".avi")
+HDF5 = (".hdf5", ".h5")  # of demonstrations
 
 
 def videos_below(folder: Path) -> list[Path]:

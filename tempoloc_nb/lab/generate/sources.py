@@ -19,7 +19,7 @@ from ...core.optional import import_optional
 from ...formats.gripper import opening_of
 from ...formats.hdf5 import DemoSignals, held_file, opened_demos, read_signals
 from ...formats.hdf5_poses import INFO, find_poses, lacking_line
-from ...formats.recordings import HDF5
+from ...video.files import HDF5
 from ...inference.signals import Signal, signal_at
 from .scenes import HALF_SIZE, PARTS, action_to_pose, parts_of, pose, visible_pose
 from ..sim.motion import Floats, Timing
